@@ -118,6 +118,7 @@ readonly wanted=(
     "mksquashfs                           squashfs-tools"
     "xorriso                              xorriso"
     "sfdisk                               fdisk"
+    "fusermount3                          fuse3"
     "lintian                              lintian"
     "systemd-analyze                      systemd"
     "mmdebstrap                           mmdebstrap"

@@ -9,12 +9,14 @@
 //! - [`vm`]: a stock Debian kernel in QEMU with members as its disks.
 //! - [`golden`]: arrays that md itself made and wrote.
 //! - [`report`]: golden files of the program's reports.
+//! - [`imsm`]: containers of Intel's that mdadm made.
 //! - [`features`]: arrays that md made with bitmaps, journals, logs and work unfinished.
 //! - [`states`]: arrays that md left degraded, half-resynced and so on.
 
 pub mod features;
 pub mod files;
 pub mod golden;
+pub mod imsm;
 pub mod load;
 pub mod loops;
 pub mod mdadm;

@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: engines that are broken on purpose, each of which a storm must find.
 //!
-//! A mutant is a file in `scripts/mutants`. It has a line that says what is broken, maybe one that names its storms
-//! (`only: text in their plan`), and edits: each a file and the text in it that is replaced by another. They are made
-//! in a copy of the sources under the target folder, so that nothing in the product knows of them.
+//! A mutant is a file in `scripts/mutants`. Its first line says what is broken. A line may name its storms (`only: text in their plan`), or the test
+//! that finds what no storm can (`test: package target`). Edits follow: each a file, and the text in it that is replaced by another.
+//! They are made in a copy of the sources under the target folder, so that nothing in the product knows of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,8 @@ pub(crate) struct Mutant {
     why: String,
     /// In the plan of each storm that is tried; empty: any storm.
     only: String,
+    /// The package and the target of the test that has to fail, in place of storms.
+    test: Option<(String, String)>,
     edits: Vec<Edit>,
 }
 
@@ -50,7 +52,10 @@ pub(crate) struct Options {
 impl Mutant {
     fn parse(name: &str, text: &str) -> Option<Self> {
         let (why, rest) = text.split_once('\n')?;
-        let only = rest.strip_prefix("only: ").and_then(|rest| rest.lines().next()).unwrap_or_default();
+        let head = rest.lines().next().unwrap_or_default();
+        let only = head.strip_prefix("only: ").unwrap_or_default();
+        let test = head.strip_prefix("test: ").and_then(|test| test.split_once(' '));
+        let test = test.map(|(package, target)| (package.to_owned(), target.to_owned()));
         let edit = |part: &str| {
             let (file, rest) = part.split_once("\n<<<<\n")?;
             let (find, rest) = rest.split_once("\n====\n")?;
@@ -59,7 +64,7 @@ impl Mutant {
         };
         let edits: Option<Vec<Edit>> = rest.split("\n--- ").skip(1).map(edit).collect();
         let edits = edits.filter(|edits| !edits.is_empty())?;
-        Some(Self { name: name.into(), why: why.into(), only: only.into(), edits })
+        Some(Self { name: name.into(), why: why.into(), only: only.into(), test, edits })
     }
 
     /// All of them, by name.
@@ -111,12 +116,18 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Failure> {
         for (file, text) in &changed {
             fs::write(copy.join(file), text)?;
         }
-        let built = build(root, &copy);
+        let tested = mutant.test.as_ref().map(|test| fails(root, &copy, test));
+        let built = if tested.is_none() { build(root, &copy).map(Some) } else { Ok(None) };
         for (file, text) in sound {
             fs::write(copy.join(file), text)?;
         }
         let storm = built.map_err(|why| format!("{}: {why}", mutant.name))?;
-        let caught = search(&storm, &mutant.only, options)?;
+        let caught = match storm {
+            Some(storm) => search(&storm, &mutant.only, options)?,
+            None => {
+                vec![tested.transpose()?.flatten(); options.seeds as usize].into_iter().flatten().collect()
+            }
+        };
         if known == 0 {
             println!(
                 "| mutant | caught | cuts, median | seconds, most | what is broken |\n|---|---|---|---|---|"
@@ -161,6 +172,22 @@ fn build(root: &Path, copy: &Path) -> Result<PathBuf, Failure> {
     ]);
     let status = cargo.env("CARGO_TARGET_DIR", &target).current_dir(copy).status()?;
     if status.success() { Ok(target.join("release/storm")) } else { Err("it does not build".into()) }
+}
+
+/// Whether the test of a mutant fails. It tries all there is to try, so that it counts for each seed.
+fn fails(root: &Path, copy: &Path, (package, target): &(String, String)) -> Result<Option<Caught>, Failure> {
+    let began = Instant::now();
+    let cargo = |word: &str| {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["test", "--quiet", "-p", package, "--test", target, word]).current_dir(copy);
+        cargo.envs([("CARGO_INCREMENTAL", "1"), ("RUSTFLAGS", "-Awarnings")]);
+        cargo.env("CARGO_TARGET_DIR", root.join("target/mutants/build")).output()
+    };
+    if !cargo("--no-run")?.status.success() {
+        return Err(format!("the test {target} of {package} does not build").into());
+    }
+    let passes = cargo("--no-fail-fast")?.status.success();
+    Ok((!passes).then(|| Caught { cuts: Some(0), seconds: began.elapsed().as_secs() }))
 }
 
 /// A seed that found a mutant, and the time it took.
@@ -216,7 +243,11 @@ fn line(mutant: &Mutant, caught: &[Caught], seeds: u64) -> String {
     };
     let longest = caught.iter().map(|caught| caught.seconds).max().map_or("-".to_owned(), |s| s.to_string());
     let (name, why, count) = (&mutant.name, &mutant.why, caught.len());
-    let among = if mutant.only.is_empty() { String::new() } else { format!(" (storms: {})", mutant.only) };
+    let among = match &mutant.test {
+        Some((package, target)) => format!(" (test: {target} of {package})"),
+        None if mutant.only.is_empty() => String::new(),
+        None => format!(" (storms: {})", mutant.only),
+    };
     format!("| {name} | {count} of {seeds} | {middle} | {longest} | {why}{among} |")
 }
 
@@ -252,6 +283,8 @@ mod tests {
         assert!(Mutant::parse("b", "why\n").is_none());
         let lane = Mutant::parse("c", "why\nonly: in a file\n\n--- x.rs\n<<<<\n1\n====\n2\n>>>>\n");
         assert_eq!(lane.expect("an edit").only, "in a file");
+        let tested = Mutant::parse("d", "why\ntest: xtask lanes\n\n--- x.rs\n<<<<\n1\n====\n2\n>>>>\n");
+        assert_eq!(tested.expect("an edit").test, Some(("xtask".to_owned(), "lanes".to_owned())));
     }
 
     #[test]
@@ -260,7 +293,13 @@ mod tests {
             "a table\n9 seeds from 1, 216 runs, 301 power cuts (20 starts by force), 1 failures in 2 s";
         assert_eq!(power_cuts(reported), Some(301));
         assert_eq!(power_cuts("FAILED: make storm"), None);
-        let mutant = Mutant { name: "a".into(), why: "why".into(), only: String::new(), edits: Vec::new() };
+        let mutant = Mutant {
+            name: "a".into(),
+            why: "why".into(),
+            only: String::new(),
+            test: None,
+            edits: Vec::new(),
+        };
         let caught = [(None, 90), (Some(7), 1), (Some(301), 2)];
         let caught = caught.map(|(cuts, seconds)| Caught { cuts, seconds });
         assert_eq!(line(&mutant, &caught, 3), "| a | 3 of 3 | 301 | 90 | why |");
@@ -268,5 +307,7 @@ mod tests {
         assert_eq!(line(&mutant, &[], 3), "| a | 0 of 3 | - | - | why |");
         let lane = Mutant { only: "writes behind".into(), ..mutant };
         assert_eq!(line(&lane, &[], 3), "| a | 0 of 3 | - | - | why (storms: writes behind) |");
+        let tested = Mutant { test: Some(("xtask".into(), "lanes".into())), ..lane };
+        assert_eq!(line(&tested, &[], 3), "| a | 0 of 3 | - | - | why (test: lanes of xtask) |");
     }
 }

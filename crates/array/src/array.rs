@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use std::rc::Rc;
 
-use crate::events::Event;
+use crate::events::{Event, Events};
 use crate::process::{Process, ProcessError, ProcessKind};
 use brindle_io::{Instant, Io, Slice};
 use brindle_layout::{Geometry, Level, Place};
@@ -18,16 +18,20 @@ use crate::config::{Access, OpenConfig};
 use crate::core::Core;
 use crate::data::report::SyncReport;
 use crate::intent::Intent;
-use crate::keeper::{CanLose, Keeper, SyncMap};
-use crate::ledger::Ledger;
+use crate::keeper::{CanLose, Keeper, KeptRecord, SyncMap};
+use crate::ledger::{Ledger, State};
+use crate::lineage::Lineage;
 use crate::placement::{Family, Placement, Split, write_copied};
 
-/// A running array. A handle: cloning gives the same array.
+/// More than the number of any stream of writes in one shape of an array.
+const STREAMS: usize = 1 << 16;
+
+/// A running array. A handle: cloning gives the same array, also when that has got [another shape](Array::grow).
 ///
 /// Requests must be driven to their end (as tasks of their own, for instance): one that is dropped on its way may
 /// have changed some members and not others.
 #[derive(Clone)]
-pub struct Array(pub(crate) Rc<Running>);
+pub struct Array(pub(crate) Lineage<Running>);
 
 /// The part of an array on the other side of the reshape position. The array is read only: bytes that have moved are read where
 /// the new geometry has them, the others where the old one has.
@@ -54,6 +58,17 @@ pub struct Opening {
     pub ledger: Box<dyn Ledger>,
 }
 
+/// All that a run begins with, or goes on with in another shape.
+pub(crate) struct Beginning {
+    pub(crate) geometry: Geometry,
+    pub(crate) border: Option<Border>,
+    pub(crate) members: Members,
+    pub(crate) ledger: Rc<dyn Ledger>,
+    /// From where on redundancy is in doubt.
+    pub(crate) in_doubt: Option<u64>,
+    pub(crate) events: Rc<Events>,
+}
+
 /// A core, and where on its members the array's bytes live.
 pub(crate) struct Running {
     pub(crate) core: Rc<Core>,
@@ -68,6 +83,10 @@ pub(crate) struct Running {
     pub(crate) outcome: RefCell<Option<Outcome>>,
     /// How often what had ended before its end was to begin again.
     pub(crate) resumed: Cell<u32>,
+    /// The array is being given another shape: no process begins.
+    pub(crate) growing: Cell<bool>,
+    /// How many shapes it had before.
+    pub(crate) shapes: usize,
 }
 
 /// The outcome of a resync, a recovery or a replacement.
@@ -96,19 +115,31 @@ impl Array {
     /// then the array is read only.
     pub(crate) fn over(io: &Io, opening: Opening, config: &OpenConfig) -> Self {
         let Opening { geometry, border, members, ledger } = opening;
+        let (ledger, events): (Rc<dyn Ledger>, _) = (Rc::from(ledger), Rc::new(Events::new(io)));
+        let in_doubt = ledger.in_doubt();
+        let beginning = Beginning { geometry, border, members, ledger, in_doubt, events };
+        Self(Lineage::new(Running::new(io, beginning, config)))
+    }
+}
+
+impl Running {
+    /// The run over these members.
+    pub(crate) fn new(io: &Io, beginning: Beginning, config: &OpenConfig) -> Self {
+        let Beginning { geometry, border, members, ledger, in_doubt, events } = beginning;
         let (members, bitmap) = (Rc::new(members), ledger.bitmap());
         let can_lose = can_lose(&geometry, border.as_ref());
         // The last copy of a mirror differs from no other, whatever is on record.
         let holds =
             |&role: &u16| !matches!(members.state(role), RoleState::Missing | RoleState::Recovering(0));
         let last = geometry.level() == Level::Raid1 && (0..members.len()).filter(holds).count() == 1;
-        let sync_map = SyncMap::of(&geometry, ledger.in_doubt().filter(|_| !last));
+        let sync_map = SyncMap::of(&geometry, in_doubt.filter(|_| !last));
         let undoubted = bitmap.iter().flat_map(|bitmap| bitmap.undoubted());
         undoubted.for_each(|range| sync_map.add(range, true));
         let dependence =
             Dependence { redundant: geometry.level().is_redundant(), coupled: has_parity(&geometry) };
-        let keeper =
-            Keeper::new(io, Rc::clone(&members), can_lose, dependence, ledger, sync_map, config.clone());
+        let found = State { dirty: false, resync_offset: in_doubt };
+        let record = KeptRecord { ledger, found, sync_map, events };
+        let keeper = Keeper::new(io, Rc::clone(&members), can_lose, dependence, record, config.clone());
         // Nothing is put on record for what does not change.
         let writes = config.access == Access::ReadWrite;
         let logs = config.logs.iter().filter(|_| writes).map(|log| log.make(io, &geometry));
@@ -131,12 +162,15 @@ impl Array {
         };
         let (process, outcome) = (RefCell::default(), RefCell::default());
         let (speeds, resumed) = (Cell::new(config.speeds), Cell::new(0));
-        Self(Rc::new(Running { core, placement, geometry, process, speeds, outcome, resumed }))
+        let (growing, shapes) = (Cell::new(false), 0);
+        Self { core, placement, geometry, process, speeds, outcome, resumed, growing, shapes }
     }
+}
 
+impl Array {
     /// Members that don't answer are given up from now on.
     pub(crate) fn watched(self) -> Self {
-        let weak = Rc::downgrade(&self.0);
+        let weak = self.0.downgrade();
         let tell = move |role, age| {
             let array = weak.upgrade();
             let mirrors = array.iter().flat_map(|array| array.placement.mirrors());
@@ -275,26 +309,43 @@ impl Volume for Array {
         let Running { core, placement, .. } = &*self.0;
         let len = core.check_list(offset, into.as_ref())?;
         // Requests that go straight to one member are awaited here. A future of the family in between would be polled
-        // and dropped with each read.
-        let (pending, asked) = match placement {
-            _ if len == 0 => return Ok(()),
-            Placement::One(Family::Stripes(stripes)) if stripes.door().reads_alone(into.as_ref()) => {
-                read_alone(stripes.door(), offset, into.as_ref(), |at| stripes.place(at))?
+        // and dropped with each read. All others are one future behind a pointer, so that this one stays small.
+        let rest = 'rest: {
+            let (pending, asked) = match placement {
+                _ if len == 0 => return Ok(()),
+                Placement::One(Family::Stripes(stripes)) if stripes.door().reads_alone(into.as_ref()) => {
+                    read_alone(stripes.door(), offset, into.as_ref(), |at| stripes.place(at))?
+                }
+                Placement::One(Family::Parity(parity)) if parity.reads_alone(into.as_ref()) => {
+                    read_alone(parity.door(), offset, into.as_ref(), |at| parity.place(at))?
+                }
+                Placement::One(Family::Mirror(mirror)) => match mirror.read(offset, into.as_ref()).await {
+                    Ok(()) => return Ok(()),
+                    refused => {
+                        break 'rest self.or_read_anew(core, async move || refused, offset, into.as_ref());
+                    }
+                },
+                Placement::One(family) => match Box::pin(family.read(offset, into.as_ref())).await {
+                    Ok(()) => return Ok(()),
+                    refused => {
+                        break 'rest self.or_read_anew(core, async move || refused, offset, into.as_ref());
+                    }
+                },
+                Placement::Split(split) => {
+                    let read = async || split.read(offset, into.as_ref()).await;
+                    break 'rest self.or_read_anew(core, read, offset, into.as_ref());
+                }
+            };
+            let outcome = pending.await;
+            if asked.is_well(core, &outcome) {
+                return Ok(());
             }
-            Placement::One(Family::Parity(parity)) if parity.reads_alone(into.as_ref()) => {
-                read_alone(parity.door(), offset, into.as_ref(), |at| parity.place(at))?
-            }
-            Placement::One(Family::Mirror(mirror)) => return mirror.read(offset, into.as_ref()).await,
-            Placement::One(family) => return Box::pin(family.read(offset, into.as_ref())).await,
-            Placement::Split(split) => return Box::pin(split.read(offset, into.as_ref())).await,
+            let family = placement.one()?;
+            let done = family.door().done(asked, &outcome);
+            let read = async || family.read_on(offset, into.as_ref(), done).await;
+            self.or_read_anew(core, read, offset, into.as_ref())
         };
-        let outcome = pending.await;
-        if asked.is_well(core, &outcome) {
-            return Ok(());
-        }
-        let family = placement.one()?;
-        let done = family.door().done(asked, &outcome);
-        Box::pin(family.read_on(offset, into.as_ref(), done)).await
+        rest.await
     }
 
     async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
@@ -341,14 +392,17 @@ impl Volume for Array {
 
     fn comes(&self, offset: u64, len: u64) -> Option<usize> {
         match self.0.placement.one() {
-            Ok(Family::Parity(parity)) => parity.comes(offset, len),
+            Ok(Family::Parity(parity)) => Some(parity.comes(offset, len)? + self.0.shapes * STREAMS),
             _ => None,
         }
     }
 
     fn came(&self, stream: usize) {
-        if let Ok(Family::Parity(parity)) = self.0.placement.one() {
-            parity.came(stream);
+        // A stream of the array's earlier shape has no writes any more that wait for it.
+        if let Ok(Family::Parity(parity)) = self.0.placement.one()
+            && stream / STREAMS == self.0.shapes
+        {
+            parity.came(stream % STREAMS);
         }
     }
 
@@ -356,14 +410,17 @@ impl Volume for Array {
         if self.0.core.members.has_write_behind() {
             Box::pin(self.caught_up()).await;
         }
-        self.0.core.flush_members().await
+        let core = &self.0.core;
+        match core.flush_members().await {
+            Err(VolumeError::Stopping) if core.superseded.get() => Box::pin(self.flush()).await,
+            flushed => flushed,
+        }
     }
 
     async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
-        let Running { core, placement, .. } = &*self.0;
-        core.check_change(offset, len)?;
-        let _passage = self.passage(offset, len).await;
-        match placement.one()? {
+        self.0.core.check_change(offset, len)?;
+        let _passage = self.passage(offset, len).await?;
+        match self.0.placement.one()? {
             _ if len == 0 => Ok(()),
             Family::Stripes(stripes) => stripes.discard(offset, len).await,
             Family::Mirror(mirror) => mirror.discard(offset, len).await,
@@ -372,10 +429,9 @@ impl Volume for Array {
     }
 
     async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
-        let Running { core, placement, .. } = &*self.0;
-        core.check_change(offset, len)?;
-        let _passage = self.passage(offset, len).await;
-        match placement.one()? {
+        self.0.core.check_change(offset, len)?;
+        let _passage = self.passage(offset, len).await?;
+        match self.0.placement.one()? {
             _ if len == 0 => Ok(()),
             Family::Stripes(stripes) => stripes.write_zeroes(offset, len, options).await,
             Family::Mirror(mirror) => mirror.write_zeroes(offset, len, options).await,

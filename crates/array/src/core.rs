@@ -33,6 +33,8 @@ pub(crate) struct Core {
     pub(crate) limits: Limits,
     /// Memory for copies of what others change, once there was need of some.
     pub(crate) copies: OnceCell<Copies>,
+    /// The array has another shape by now, and goes on with a core of that.
+    pub(crate) superseded: Cell<bool>,
     /// Requests of clients so far.
     pub(crate) requests: Cell<u64>,
     /// Called as soon as something is to be brought in sync for which there was no room.
@@ -76,6 +78,7 @@ impl Core {
             set: MemberSet::new(io, members, Rc::clone(keeper.flushes()), &how, me.clone()),
             claims: Claims::new(io),
             copies: OnceCell::new(),
+            superseded: Cell::new(false),
             requests: Cell::new(0),
             on_no_space: OnceCell::new(),
             when_given_up: OnceCell::new(),
@@ -114,6 +117,13 @@ impl Core {
         change: Change,
     ) -> impl Future<Output = Result<Maintenance<'_>, VolumeError>> {
         Maintenance::begin(&self.intent, &self.keeper, change)
+    }
+
+    /// Refuses to go on with a read that has waited for others to its place: since the array has another shape by now, changes
+    /// of that place do not wait for it. The read begins anew.
+    #[inline]
+    pub(crate) fn refuse_if_superseded(&self) -> Result<(), VolumeError> {
+        if self.superseded.get() { Err(VolumeError::Stopping) } else { Ok(()) }
     }
 
     /// Refuses a request that no member could carry out.

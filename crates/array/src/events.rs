@@ -84,6 +84,8 @@ pub enum EventKind {
     BitmapMoved,
     /// The file of the write-intent bitmap is out of use: the array goes on without one that survives a crash.
     BitmapFailed,
+    /// The array has another size, other roles or another level from now on.
+    Grown,
     /// Another number of writes may lag behind on write-mostly members.
     WriteBehindSet,
     /// A spare has left for another array that lacked a member.
@@ -132,6 +134,7 @@ impl EventKind {
             Self::BitmapRemoved => "bitmap-removed",
             Self::BitmapMoved => "bitmap-moved",
             Self::BitmapFailed => "bitmap-failed",
+            Self::Grown => "grown",
             Self::WriteBehindSet => "write-behind-set",
             Self::SpareGiven => "spare-given",
             Self::SpareTaken => "spare-taken",
@@ -186,6 +189,7 @@ impl Kind for EventKind {
             Self::BitmapFailed => {
                 "had the write-intent bitmap, and is not used any more: after a crash all of the array is resynced"
             }
+            Self::Grown => "has another size, number of members or level now",
             Self::WriteBehindSet => "has another limit of write-behind now",
             Self::SpareGiven => "was a spare, and has left for another array that lacks a member",
             Self::SpareTaken => "was a spare of another array, and takes the place of a member of this one",

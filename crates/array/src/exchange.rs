@@ -1,21 +1,55 @@
 //! Atomic compare-and-write, and the changes that wait for it.
 
+use core::pin::Pin;
+
 use brindle_io::Slice;
 use brindle_volume::{Volume, VolumeError, Wanted, first_difference};
 
 use crate::array::Array;
 use crate::claims::Passage;
+use crate::core::Core;
 use crate::placement::{Family, write_copied};
 
 impl Array {
     /// A change of a client begins, which may have to wait for who has the range for itself.
     #[inline]
-    pub(crate) async fn passage(&self, offset: u64, len: u64) -> Passage<'_> {
-        let claims = &self.0.core.claims;
-        match claims.pass_at_once() {
-            Some(passage) => passage,
-            None => claims.pass(offset..offset + len).await,
+    pub(crate) async fn passage(&self, offset: u64, len: u64) -> Result<Passage<'_>, VolumeError> {
+        match self.0.core.claims.pass_at_once() {
+            Some(passage) => Ok(passage),
+            None => Box::pin(self.passage_once_free(offset, len)).await,
         }
+    }
+
+    /// A change begins once nobody has the range for itself, in the shape that the array has by then.
+    ///
+    /// # Errors
+    /// That shape does not have the range; or the array has been stopped.
+    async fn passage_once_free(&self, offset: u64, len: u64) -> Result<Passage<'_>, VolumeError> {
+        loop {
+            let core = &self.0.core;
+            let passage = core.claims.pass(offset..offset + len).await;
+            if !core.superseded.get() {
+                core.check(offset, len)?;
+                return Ok(passage);
+            }
+        }
+    }
+
+    /// A read, which begins anew if the array has got another shape meanwhile.
+    #[cold]
+    pub(crate) fn or_read_anew<'a>(
+        &'a self,
+        began: &'a Core,
+        read: impl AsyncFnOnce() -> Result<(), VolumeError> + 'a,
+        offset: u64,
+        into: &'a [Slice],
+    ) -> Pin<Box<dyn Future<Output = Result<(), VolumeError>> + 'a>> {
+        Box::pin(async move {
+            match read().await {
+                Err(VolumeError::Stopping) if began.superseded.get() => self.read(offset, into).await,
+                read => read,
+            }
+        })
     }
 
     /// Writes once no claim overlaps the range. The range has been checked.
@@ -26,11 +60,7 @@ impl Array {
         from: &[Slice],
         fua: bool,
     ) -> Result<(), VolumeError> {
-        let core = &self.0.core;
-        let len = brindle_volume::bytes(from);
-        let _passage = core.claims.pass(offset..offset + len).await;
-        // The array may have been stopped while this waited.
-        core.check(offset, len)?;
+        let _passage = self.passage_once_free(offset, brindle_volume::bytes(from)).await?;
         self.write_freely(offset, from, fua).await
     }
 
@@ -84,6 +114,9 @@ impl Array {
         let hurry = core.io.hurrying();
         let _claim = core.claims.claim(offset..offset + len).await;
         drop(hurry);
+        if core.superseded.get() {
+            return Box::pin(self.exchange(offset, expected, new, scratch, fua, wanted)).await;
+        }
         // The array may have been stopped while this waited: so says the read.
         self.read(offset, scratch).await?;
         if let Some(differs) = first_difference(expected, scratch) {

@@ -13,9 +13,11 @@ mod detail;
 mod devices;
 mod events;
 mod exchange;
+mod grow;
 mod intent;
 mod keeper;
 pub mod ledger;
+mod lineage;
 mod no_space;
 pub mod observer;
 mod open;
@@ -43,8 +45,10 @@ pub use data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 pub use detail::{BitmapDetail, Detail, DeviceDetail, DeviceState, RoleDetail};
 pub use devices::{Removal, RemoveError};
 pub use events::{Event, EventKind};
+pub use grow::{GrowPlan, GrowSpec};
 pub use keeper::StateChange;
-pub use ledger::{AddError, BitmapError, BitmapSpec, DeviceUse, Failed, Joined, LeftOut, NotTaken};
+pub use ledger::{
+    AddError, BitmapError, BitmapSpec, DeviceUse, Failed, GrowError, Joined, LeftOut, NotTaken,
+};
 pub use process::{Process, ProcessDetail, ProcessError, ProcessKind};
-pub use sharing::HandOverError;
 pub use sweep::Redundancy;

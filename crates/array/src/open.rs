@@ -64,14 +64,19 @@ impl Array {
         if let Some(process) = self.process() {
             process.release();
         }
-        self.0.core.io.hurry();
-        let stopped = self.0.core.keeper.stop().await;
-        if stopped.is_ok() {
-            clear::at_end(&self.0.core).await;
+        let core = &self.0.core;
+        core.io.hurry();
+        let stopped = core.keeper.stop().await;
+        if core.superseded.get() {
+            // It has got another shape meanwhile: the run to be ended is that one's.
+            return Box::pin(self.stop()).await;
         }
-        self.0.core.keeper.end().await;
-        self.0.core.ended.set(true);
-        self.0.core.members.changed().notify();
+        if stopped.is_ok() {
+            clear::at_end(core).await;
+        }
+        core.keeper.end().await;
+        core.ended.set(true);
+        core.members.changed().notify();
         stopped
     }
 

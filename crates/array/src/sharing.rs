@@ -1,27 +1,14 @@
-//! Moves spares from one array to another.
+//! Spares that go from one array, or pool, to another.
 
 use crate::events::{EventKind, Note};
 use brindle_io::MemberId;
 use brindle_members::members::RoleState;
-use brindle_volume::VolumeError;
 use uuid::Uuid;
 
 use crate::array::Array;
 use crate::detail::DeviceState;
 use crate::devices::{Removal, RemoveError};
 use crate::ledger::AddError;
-
-/// Why a spare does not go to another array.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum HandOverError {
-    /// The spare stays what it was.
-    #[error(transparent)]
-    Remove(#[from] RemoveError),
-    /// The other array has not taken it; it is this one's again, if that could be put on record.
-    #[error(transparent)]
-    Add(#[from] AddError),
-}
 
 impl Array {
     /// Whether the array lacks members and has no spare: another array's spare would be used.
@@ -51,34 +38,37 @@ impl Array {
         info.is_some_and(|info| info.logical_block <= core.limits.block && fits(info.size))
     }
 
-    /// Gives a spare to another array on the same reactor. `uuid` is to be its identity there, random. The spare is
-    /// removed from this array's record first, and then added to the other's. A crash in between leaves it a spare of
-    /// this array or of none, never of both. Returns when the other has it on record.
+    /// Gives a spare up, so that another content of the same reactor can take it. It is removed from this array's record before that returns: a
+    /// crash in between leaves it a spare of this array or of none, never of both. Gives its name.
     ///
     /// # Errors
-    /// [`HandOverError::Remove`], as of [`Array::remove`]: the spare is this array's still. [`HandOverError::Add`], as of
-    /// [`Array::add`]: the other has not taken it, and it is this one's again, if that could be put on record.
-    pub async fn hand_over(&self, spare: MemberId, to: &Self, uuid: Uuid) -> Result<(), HandOverError> {
+    /// As of [`Array::remove`]: the spare is this array's still.
+    pub async fn give_spare(&self, spare: MemberId) -> Result<String, RemoveError> {
         let label = self.0.core.keeper.ledger().label(spare).unwrap_or_else(|| spare.to_string());
         if !self.spares_to_give().contains(&spare) {
-            return Err(RemoveError::InUse { label }.into());
-        }
-        if !to.has_use_for(spare) {
-            return Err(RemoveError::Volume(VolumeError::Unsupported).into());
+            return Err(RemoveError::InUse { label });
         }
         self.remove(Removal::Device(spare)).await?;
-        // The superblock on the spare names this array, which has given it up: `add` may overwrite it.
-        if let Err(why) = to.add(spare, &label, uuid, true).await {
-            let _ = self.add(spare, &label, uuid, true).await; // else it is nobody's, as is told
-            return Err(why.into());
-        }
-        for (array, kind) in [(self, EventKind::SpareGiven), (to, EventKind::SpareTaken)] {
-            array.0.core.keeper.note(Note { label: Some(label.clone()), ..Note::of(kind) });
-        }
+        self.note_spare(EventKind::SpareGiven, &label);
+        Ok(label)
+    }
+
+    /// Takes a spare that another content of the same reactor gave up: its superblock may name that one still. `uuid` is to be its identity here,
+    /// random. Returns when it is on record.
+    ///
+    /// # Errors
+    /// As of [`Array::add`]: the spare is nobody's.
+    pub async fn take_spare(&self, spare: MemberId, label: &str, uuid: Uuid) -> Result<(), AddError> {
+        self.add(spare, label, uuid, true).await?;
+        self.note_spare(EventKind::SpareTaken, label);
         Ok(())
     }
 
-    fn free_spares(&self) -> Vec<MemberId> {
+    fn note_spare(&self, kind: EventKind, label: &str) {
+        self.0.core.keeper.note(Note { label: Some(label.to_owned()), ..Note::of(kind) });
+    }
+
+    pub(crate) fn free_spares(&self) -> Vec<MemberId> {
         let members = &self.0.core.members;
         let free = |id: &MemberId| members.role_of(*id).is_none() && members.seconded_by(*id).is_none();
         self.spares().into_iter().map(|spare| spare.id).filter(free).collect()

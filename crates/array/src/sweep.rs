@@ -270,6 +270,10 @@ impl Sweep {
         if work != Work::Sync(SyncMode::Check) && array.0.core.config.is_read_only() {
             return Err(VolumeError::ReadOnly.into());
         }
+        // A change of the array's shape ends with a resync as a rule: who waits for that comes after both.
+        if array.0.growing.get() {
+            return Err(ProcessError::Busy(ProcessKind::Resync));
+        }
         if let Some(other) = array.process() {
             return Err(ProcessError::Busy(other.kind()));
         }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use base::failure::Failure;
 use base::{log, reactor};
-use client::{action, ask, bundle, console, exports, metrics, monitor, scrub, wait, watch};
+use client::{action, ask, bundle, console, exports, metrics, monitor, mount, scrub, wait, watch};
 use commands::{cat, check, create, demo, detail, examine, grow, pool, update, zero};
 use flags::cli::{Cli, Command};
 use flags::docs;
@@ -42,6 +42,14 @@ fn main() -> ExitCode {
     };
     log::flush();
     code
+}
+
+/// A volume of a running server is mounted by that one, members by this process.
+fn mount_any(args: &flags::cli::Mount) -> Result<ExitCode, Failure> {
+    match args.volume() {
+        Some((name, folder)) => mount::mount(args, name, folder).map(|()| ExitCode::SUCCESS),
+        None => serve::mount(args),
+    }
 }
 
 /// A write beyond the limit (`ulimit -f`) ends a process, unless it handles the signal: then it is an error, as a full
@@ -92,6 +100,8 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Monitor(args) => monitor::monitor(args)?,
         Command::Attach(args) => exports::attach(args)?,
         Command::Detach(args) => exports::detach(args)?,
+        Command::Mount(args) => return mount_any(args),
+        Command::Umount(args) => mount::umount(args)?,
         Command::Daemon(args) => return daemon::daemon(args),
         Command::Config(args) => daemon::config(args)?,
         Command::Incremental(args) => daemon::incremental(args)?,

@@ -26,7 +26,7 @@ function frame(main, item) {
 
 function roleCard(member) {
     const drive = member.drive ?? {};
-    const lines = [drive.model && ["Model", drive.model], drive.serial && ["Serial", drive.serial], drive.by_id && ["By-id", drive.by_id], member.path && ["Path", member.path, "path"]].filter(Boolean);
+    const lines = [drive.model && ["Model", drive.model], drive.serial && ["Serial", drive.serial], drive.slot && ["Slot", drive.slot], drive.by_id && ["By-id", drive.by_id], member.path && ["Path", member.path, "path"]].filter(Boolean);
     return el("li", { class: `member ${member.shape}`, "data-shape": member.shape },
         el("div", { class: "top" }, shape(member.shape), el("span", { class: "place" }, member.place === "-" ? "spare" : member.place), el("span", { class: `state ${member.shape}` }, shown(member.state))),
         el("p", { class: "file" }, name(shown(member.file, 48), { title: shown(member.path ?? "", 400) })),

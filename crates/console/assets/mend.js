@@ -110,7 +110,7 @@ async function choose(item, mend) {
         else order.with = one.path;
         if (force) order.force = true;
         const words = mend.command.replace("DEVICE", () => quoted(one.path));
-        const command = force ? words.replace(/^brindle (pool replace|add)/, "brindle $1 --force") : words;
+        const command = force ? words.replace(/^brindle (pool replace|replace|add)/, "brindle $1 --force") : words;
         const lost = force && el("p", { class: "answer" }, `It carries ${shown(one.holds.join(", ") || "something that is not known", 600)}. All of that is lost.`);
         confirm({
             title: `${mend.button}: ${title}`,

@@ -1,5 +1,6 @@
 //! Answers: their headers, JSON that is not sent twice, errors.
 
+use axum::body::Bytes;
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -28,9 +29,14 @@ pub(crate) fn set_headers(headers: &mut HeaderMap, referrer: &'static str) {
 
 /// An answer of JSON, which is not sent again to who has it.
 pub(crate) fn told(asked: &HeaderMap, value: &impl Serialize) -> Response {
-    let Ok(bytes) = serde_json::to_vec(value) else {
-        return error(StatusCode::INTERNAL_SERVER_ERROR, "the answer can't be written");
-    };
+    match serde_json::to_vec(value) {
+        Ok(bytes) => told_as(asked, bytes.into()),
+        Err(_) => error(StatusCode::INTERNAL_SERVER_ERROR, "the answer can't be written"),
+    }
+}
+
+/// The same of JSON as it is written.
+pub(crate) fn told_as(asked: &HeaderMap, bytes: Bytes) -> Response {
     let own = tag(&bytes);
     let has = asked.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == own.as_bytes());
     let headers = [(header::ETAG, own), (header::CACHE_CONTROL, "no-cache".to_owned())];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, RawQuery, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -15,11 +15,14 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::answers::{error, set_headers, told};
+use crate::answers::{error, set_headers, told, told_as};
 use crate::ask::{Silence, ask, is_name};
 use crate::console::Console;
 use crate::guard::{self, Admitted, Refusal};
+use crate::health::Item;
 use crate::peer::Peer;
+use crate::program::{self, Unreported};
+use crate::rates::Series;
 use crate::sessions::Session;
 use crate::{events, orders, pages};
 
@@ -30,6 +33,8 @@ const MOST: usize = 64 << 10;
 const BODY_PATIENCE: Duration = Duration::from_secs(5);
 
 type Here = State<Arc<Console>>;
+/// A server, and the name of something that it serves.
+type ItemPath = Path<(String, String)>;
 
 /// Everything by its path, behind the guard.
 pub(crate) fn router(console: Arc<Console>) -> Router {
@@ -43,9 +48,11 @@ pub(crate) fn router(console: Arc<Console>) -> Router {
         .route("/api/v1/overview", get(overview))
         .route("/api/v1/status", get(status))
         .route("/api/v1/status/{server}/{name}", get(status_of))
+        .route("/api/v1/detail/{server}/{name}", get(detail))
         .route("/api/v1/item/{server}/{name}", get(item))
         .route("/api/v1/events", get(latest))
         .route("/api/v1/disks/{server}", get(disks))
+        .route("/api/v1/plan", get(planned))
         .route("/api/v1/orders", post(order))
         .route("/api/v1/sign-out", post(sign_out))
         .fallback(nothing)
@@ -121,9 +128,9 @@ async fn asset(State(console): Here, asked: HeaderMap, Path(name): Path<String>)
     let takes = |value: &HeaderValue| value.to_str().is_ok_and(|all| all.contains("gzip"));
     if asked.get(header::ACCEPT_ENCODING).is_some_and(takes) {
         let packed = [(header::CONTENT_ENCODING, "gzip")];
-        return (headers, kind, packed, asset.packed.clone()).into_response();
+        return (headers, kind, packed, asset.packed).into_response();
     }
-    (headers, kind, asset.plain.clone()).into_response()
+    (headers, kind, asset.plain()).into_response()
 }
 
 async fn session(State(console): Here, Extension(admitted): Extension<Admitted>) -> Response {
@@ -138,7 +145,7 @@ async fn session(State(console): Here, Extension(admitted): Extension<Admitted>)
 
 async fn overview(State(console): Here, asked: HeaderMap) -> Response {
     console.board.want().await;
-    told(&asked, &console.board.overview())
+    told_as(&asked, console.board.page())
 }
 
 async fn status(State(console): Here, asked: HeaderMap) -> Response {
@@ -148,30 +155,25 @@ async fn status(State(console): Here, asked: HeaderMap) -> Response {
     told(&asked, &values)
 }
 
-async fn status_of(
-    State(console): Here,
-    asked: HeaderMap,
-    Path((server, name)): Path<(String, String)>,
-) -> Response {
-    console.board.want().await;
-    match console.board.item(&server, &name) {
+async fn status_of(State(console): Here, asked: HeaderMap, Path(place): ItemPath) -> Response {
+    match found(&console, &place).await {
         Some((_, report, _)) => told(&asked, &report),
         None => nothing_served().await,
     }
 }
 
-async fn item(
-    State(console): Here,
-    asked: HeaderMap,
-    Path((server, name)): Path<(String, String)>,
-) -> Response {
-    console.board.want().await;
-    match console.board.item(&server, &name) {
+async fn item(State(console): Here, asked: HeaderMap, Path(place): ItemPath) -> Response {
+    match found(&console, &place).await {
         Some((item, report, series)) => {
             told(&asked, &json!({"item": item, "report": report, "series": series}))
         }
         None => nothing_served().await,
     }
+}
+
+async fn found(console: &Console, (server, name): &(String, String)) -> Option<(Item, Value, Series)> {
+    console.board.want().await;
+    console.board.item(server, name)
 }
 
 async fn nothing_served() -> Response {
@@ -190,6 +192,26 @@ async fn disks(State(console): Here, asked: HeaderMap, Path(server): Path<String
     match ask(console.board.folder(), &server, &Ask::Disks.into()).await {
         Ok(disks) => told(&asked, &disks),
         Err(why) => silent(&server, &why),
+    }
+}
+
+async fn planned(State(console): Here, asked: HeaderMap, RawQuery(query): RawQuery) -> Response {
+    let plan = program::plan(&console.options.program, query.as_deref().unwrap_or_default());
+    reported(&asked, plan.await)
+}
+
+async fn detail(State(console): Here, asked: HeaderMap, Path(place): ItemPath) -> Response {
+    match found(&console, &place).await {
+        Some((_, report, _)) => reported(&asked, program::detail(&console.options.program, &report).await),
+        None => nothing_served().await,
+    }
+}
+
+fn reported(asked: &HeaderMap, report: Result<Vec<u8>, Unreported>) -> Response {
+    match report {
+        Ok(told) => told_as(asked, told.into()),
+        Err(Unreported::Asked(why)) => error(StatusCode::BAD_REQUEST, &why),
+        Err(Unreported::Made(why)) => error(StatusCode::BAD_GATEWAY, &why),
     }
 }
 

@@ -1,18 +1,16 @@
-//! Files of pages, in the program; compressed once, when it starts.
+//! Files of pages, in the program as browsers get them: compressed when it is built.
 
-use std::io::Write;
+use std::io::Read;
 
 use axum::body::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use flate2::read::GzDecoder;
 
 /// A file that pages ask for.
 pub(crate) struct Asset {
     pub(crate) name: &'static str,
     pub(crate) kind: &'static str,
-    pub(crate) plain: Bytes,
     /// By gzip.
-    pub(crate) packed: Bytes,
+    pub(crate) packed: &'static [u8],
     /// For `If-None-Match`.
     pub(crate) tag: String,
 }
@@ -25,35 +23,47 @@ const STYLE: &str = "text/css; charset=utf-8";
 const PICTURE: &str = "image/svg+xml";
 
 macro_rules! file {
-    ($name:literal, $kind:expr, $path:literal) => {
-        ($name, $kind, include_bytes!($path).as_slice())
+    ($name:literal, $kind:expr) => {
+        file!($name, $kind, $name)
+    };
+    ($name:literal, $kind:expr, $file:literal) => {
+        ($name, $kind, include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".gz")).as_slice())
     };
 }
 
 const FILES: [(&str, &str, &[u8]); 13] = [
-    file!("style.css", STYLE, "../assets/style.css"),
-    file!("words.js", SCRIPT, "../assets/words.js"),
-    file!("draw.js", SCRIPT, "../assets/draw.js"),
-    file!("mend.js", SCRIPT, "../assets/mend.js"),
-    file!("charts.js", SCRIPT, "../assets/charts.js"),
-    file!("overview.js", SCRIPT, "../assets/overview.js"),
-    file!("item.js", SCRIPT, "../assets/item.js"),
-    file!("app.js", SCRIPT, "../assets/app.js"),
-    file!("uplot.js", SCRIPT, "../../lab/vendor/uPlot.iife.min.js"),
-    file!("uplot.css", STYLE, "../../lab/vendor/uPlot.min.css"),
-    file!("fine.svg", PICTURE, "../assets/fine.svg"),
-    file!("wrong.svg", PICTURE, "../assets/wrong.svg"),
-    file!("unknown.svg", PICTURE, "../assets/unknown.svg"),
+    file!("style.css", STYLE),
+    file!("words.js", SCRIPT),
+    file!("draw.js", SCRIPT),
+    file!("mend.js", SCRIPT),
+    file!("charts.js", SCRIPT),
+    file!("overview.js", SCRIPT),
+    file!("item.js", SCRIPT),
+    file!("app.js", SCRIPT),
+    file!("uplot.js", SCRIPT, "uPlot.iife.min.js"),
+    file!("uplot.css", STYLE, "uPlot.min.css"),
+    file!("fine.svg", PICTURE),
+    file!("wrong.svg", PICTURE),
+    file!("unknown.svg", PICTURE),
 ];
+
+impl Asset {
+    /// For a client that takes nothing that is compressed. No browser is one.
+    pub(crate) fn plain(&self) -> Bytes {
+        let mut plain = Vec::new();
+        // It is whole, and memory takes everything.
+        let _ = GzDecoder::new(self.packed).read_to_end(&mut plain);
+        plain.into()
+    }
+}
 
 impl Assets {
     pub(crate) fn new() -> Self {
-        let of = |(name, kind, bytes): (&'static str, &'static str, &'static [u8])| Asset {
+        let of = |(name, kind, packed): (&'static str, &'static str, &'static [u8])| Asset {
             name,
             kind,
-            plain: Bytes::from_static(bytes),
-            packed: packed(bytes),
-            tag: tag(bytes),
+            packed,
+            tag: tag(packed),
         };
         Self(FILES.into_iter().map(of).collect())
     }
@@ -61,13 +71,6 @@ impl Assets {
     pub(crate) fn find(&self, name: &str) -> Option<&Asset> {
         self.0.iter().find(|asset| asset.name == name)
     }
-}
-
-fn packed(bytes: &[u8]) -> Bytes {
-    let mut into = GzEncoder::new(Vec::new(), Compression::best());
-    // Memory takes everything.
-    let _ = into.write_all(bytes);
-    into.finish().unwrap_or_default().into()
 }
 
 /// A name for what these bytes are.
@@ -95,9 +98,11 @@ mod tests {
     /// The policy of pages forbids it: it would not work.
     #[test]
     fn no_script_makes_code_or_markup_of_texts() {
-        for (name, kind, bytes) in FILES {
-            let text = String::from_utf8_lossy(bytes);
-            let own = kind == SCRIPT && !name.starts_with("uplot");
+        for asset in Assets::new().0 {
+            let (name, plain) = (asset.name, asset.plain());
+            let text = String::from_utf8_lossy(&plain);
+            let own = asset.kind == SCRIPT && !name.starts_with("uplot");
+            assert!(!text.is_empty(), "{name}");
             for forbidden in
                 ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"]
             {

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use brindle_host::Volumes;
+use axum::body::Bytes;
 use brindle_host::control::Ask;
 use brindle_host::status::Report;
+use brindle_host::{Looked, Volumes};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -15,6 +16,7 @@ use tokio::sync::Notify;
 use crate::ask::{self, Answering, Silence};
 use crate::health::{Item, item};
 use crate::rates::{History, Series};
+use crate::work::Work;
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(1);
@@ -30,6 +32,15 @@ const FIRST: Duration = Duration::from_millis(1500);
 
 /// Time for which one that has ended is shown still.
 const REMEMBERED: Duration = Duration::from_secs(600);
+
+/// The age from which the last status of a server means that nothing of it has run since: while anything does, it makes one a second.
+const QUIET: f64 = 1.6;
+
+/// The age of the last status from which the thread that makes it hangs: while nothing runs it makes one each nine seconds.
+const LATE: f64 = 10.0;
+
+/// Time for which one text of the first page is given to all who ask, if no server has answered since.
+const SAME: Duration = Duration::from_millis(500);
 
 /// A server, as the first page tells of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -50,11 +61,14 @@ struct Server {
     answering: Answering,
     why: Option<String>,
     reports: Arc<Vec<Told>>,
-    /// When these came.
+    /// The number that its server has given to these.
+    known: Option<u64>,
+    /// When it said that they are so.
     at: Instant,
     /// When it was asked, if it has not answered yet.
     asked: Option<Instant>,
     histories: BTreeMap<String, History>,
+    works: BTreeMap<String, Work>,
 }
 
 impl Server {
@@ -63,9 +77,11 @@ impl Server {
             answering: Answering::Loading,
             why: None,
             reports: Arc::default(),
+            known: None,
             at: now,
             asked: None,
             histories: BTreeMap::new(),
+            works: BTreeMap::new(),
         }
     }
 
@@ -89,6 +105,26 @@ struct BoardState {
     looked: Option<Instant>,
     /// The reason why it is not seen which servers there are.
     closed: Option<String>,
+    /// The first page as it was told last.
+    page: Option<(Instant, Bytes)>,
+}
+
+impl BoardState {
+    fn overview(&self, now: Instant) -> Overview {
+        let mut servers: Vec<ServerState> =
+            self.servers.iter().map(|(name, server)| server.state(name, now)).collect();
+        servers.extend(self.closed.iter().map(|why| ServerState {
+            name: String::new(),
+            answering: Answering::Closed,
+            why: Some(why.clone()),
+        }));
+        let mut items: Vec<Item> =
+            self.servers.iter().flat_map(|(name, server)| server.items(name, now)).collect();
+        items.sort_by(|one, other| {
+            (one.severity, &one.name, &one.server).cmp(&(other.severity, &other.name, &other.server))
+        });
+        Overview { servers, items }
+    }
 }
 
 /// All servers as they are known. A handle: cloning gives the same.
@@ -148,7 +184,7 @@ impl Board {
             Err(why) => (Vec::new(), Some(why)),
         };
         let mut state = self.state();
-        (state.looked, state.closed) = (Some(now), closed);
+        (state.looked, state.closed, state.page) = (Some(now), closed, None);
         for (name, server) in &mut state.servers {
             if !names.contains(name) && server.asked.is_none() && server.answering != Answering::Gone {
                 server.answering = Answering::Gone;
@@ -170,34 +206,38 @@ impl Board {
     }
 
     async fn ask(self, server: String) {
-        let told = ask::ask(&self.folder, &server, &Ask::Status.into()).await;
-        let read = match told {
-            Ok(told) => match read(told) {
-                Ok(read) => Ok(read),
-                Err(why) => Err(ask::misread(&self.folder, &server, &why).await),
-            },
-            Err(why) => Err(why),
-        };
-        self.note(&server, read);
+        let known = self.state().servers.get(&server).and_then(|server| server.known);
+        let look = self.look_at(&server, known).await;
+        self.note(&server, look);
         self.answered.notify_waiters();
     }
 
-    fn note(&self, name: &str, read: Result<Vec<Told>, Silence>) {
+    /// The last status of a server, which is told without asking what it serves, and only if it is not known.
+    async fn look_at(&self, server: &str, known: Option<u64>) -> Result<Look, Silence> {
+        let read = match ask::ask(&self.folder, server, &Ask::Look { known }.into()).await {
+            // A server of before does not know the question.
+            Err(Silence::Refused(_)) => {
+                Look::of_status(ask::ask(&self.folder, server, &Ask::Status.into()).await?)
+            }
+            told => Look::of_looked(told?),
+        };
+        match read {
+            Ok(look) => Ok(look),
+            Err(why) => Err(ask::misread(&self.folder, server, &why).await),
+        }
+    }
+
+    fn note(&self, name: &str, look: Result<Look, Silence>) {
         let now = Instant::now();
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map(|at| at.as_secs_f64()).unwrap_or_default();
         let mut state = self.state();
+        state.page = None;
         let Some(server) = state.servers.get_mut(name) else { return };
         server.asked = None;
-        match read {
-            Ok(reports) => {
-                let mut before = std::mem::take(&mut server.histories);
-                for told in &reports {
-                    let mut history = before.remove(told.report.name()).unwrap_or_default();
-                    history.note(at, &told.report);
-                    server.histories.insert(told.report.name().to_owned(), history);
-                }
+        match look {
+            Ok(look) => {
                 (server.answering, server.why, server.at) = (Answering::Answers, None, now);
-                server.reports = Arc::new(reports);
+                server.note(look, at);
             }
             Err(why) => {
                 server.answering = match &why {
@@ -249,22 +289,19 @@ impl Board {
         let _ = tokio::time::timeout(Duration::from_millis(500), self.answered.notified()).await;
     }
 
-    pub(crate) fn overview(&self) -> Overview {
+    /// The first page as JSON: made once for all who ask, until a server has told more.
+    pub(crate) fn page(&self) -> Bytes {
         let now = Instant::now();
-        let state = self.state();
-        let mut servers: Vec<ServerState> =
-            state.servers.iter().map(|(name, server)| server.state(name, now)).collect();
-        servers.extend(state.closed.iter().map(|why| ServerState {
-            name: String::new(),
-            answering: Answering::Closed,
-            why: Some(why.clone()),
-        }));
-        let mut items: Vec<Item> =
-            state.servers.iter().flat_map(|(name, server)| server.items(name, now)).collect();
-        items.sort_by(|one, other| {
-            (one.severity, &one.name, &one.server).cmp(&(other.severity, &other.name, &other.server))
-        });
-        Overview { servers, items }
+        let mut state = self.state();
+        if let Some((at, page)) = &state.page
+            && now - *at < SAME
+        {
+            return page.clone();
+        }
+        // Texts and numbers have a form in any case.
+        let page = Bytes::from(serde_json::to_vec(&state.overview(now)).unwrap_or_default());
+        state.page = Some((now, page.clone()));
+        page
     }
 
     /// One thing that is served, with its report as it was told and its last minutes.
@@ -294,17 +331,78 @@ impl Board {
 }
 
 impl Server {
+    /// Takes what it has told at `at`, seconds since 1970.
+    fn note(&mut self, look: Look, at: f64) {
+        let Look { number, age, reports } = look;
+        if let Some(reports) = reports {
+            let (mut before, now) = (std::mem::take(&mut self.works), Instant::now());
+            for Told { report, .. } in &reports {
+                let mut work = before.remove(report.name()).unwrap_or_default();
+                work.note(report, item("", report).running, now);
+                self.works.insert(report.name().to_owned(), work);
+            }
+            (self.reports, self.known) = (Arc::new(reports), number);
+        }
+        if age >= LATE {
+            // Once it answers again all of it is told anew.
+            self.reports = Arc::new(self.reports.iter().map(|told| told.stale(age)).collect());
+            self.known = None;
+            return;
+        }
+        let at = if age < QUIET { at - age } else { at };
+        let mut before = std::mem::take(&mut self.histories);
+        for told in self.reports.iter() {
+            let mut history = before.remove(told.report.name()).unwrap_or_default();
+            history.note(at, &told.report);
+            self.histories.insert(told.report.name().to_owned(), history);
+        }
+    }
+
     fn items(&self, name: &str, now: Instant) -> Vec<Item> {
         let state = self.state(name, now);
         let of = |told: &Told| {
             let mut item = item(name, &told.report);
             item.rates = self.histories.get(told.report.name()).and_then(History::last_minute);
+            let ended = || self.works.get(told.report.name())?.just_ended(now);
+            item.running = item.running.or_else(ended);
             if state.answering != Answering::Answers {
                 item.silence(state.answering, (now - self.at).as_secs_f64());
             }
             item
         };
         self.reports.iter().map(of).collect()
+    }
+}
+
+impl Told {
+    /// The same, from a thread that has not answered for so many seconds.
+    fn stale(&self, seconds: f64) -> Self {
+        let (mut report, mut value) = (self.report.clone(), self.value.clone());
+        report.set_stale(seconds);
+        value["stale_for"] = seconds.into();
+        Self { report, value }
+    }
+}
+
+/// An answer of a server.
+struct Look {
+    /// The number of this status, if the server numbers them.
+    number: Option<u64>,
+    /// Seconds since it was made.
+    age: f64,
+    /// None if it is the one that is known.
+    reports: Option<Vec<Told>>,
+}
+
+impl Look {
+    fn of_status(told: Value) -> Result<Self, String> {
+        Ok(Self { number: None, age: 0.0, reports: Some(read(told)?) })
+    }
+
+    fn of_looked(told: Value) -> Result<Self, String> {
+        let looked: Looked = serde_json::from_value(told).map_err(|error| error.to_string())?;
+        let reports = looked.volumes.map(read).transpose()?;
+        Ok(Self { number: Some(looked.number), age: looked.age.max(0.0), reports })
     }
 }
 

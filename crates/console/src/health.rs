@@ -493,9 +493,15 @@ fn mend(step: &NextStep, report: &Report) -> Mend {
             button: "Bring it back",
             order: serde_json::json!({"ask": "pool-online", "pool": name, "member": member}),
         },
-        NextStep::PoolReplace(member) => Mend::Device {
+        NextStep::PoolReplace(member) | NextStep::PoolReplaceFailing(member) => Mend::Device {
             button: "Replace it",
             order: serde_json::json!({"ask": "pool-replace", "pool": name, "member": member, "with": null}),
+            least: least(report),
+            command: command(),
+        },
+        NextStep::Replace(role) => Mend::Device {
+            button: "Replace it",
+            order: serde_json::json!({"ask": "replace", "array": name, "member": role.to_string(), "with": null}),
             least: least(report),
             command: command(),
         },

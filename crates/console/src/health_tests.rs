@@ -30,7 +30,7 @@ fn devices(third: Value) -> Value {
 }
 
 fn failed() -> Value {
-    let drive = json!({"model": "WDC", "serial": "WD-WX42", "by_id": "ata-WDC"});
+    let drive = json!({"model": "WDC", "serial": "WD-WX42", "by_id": "ata-WDC", "slot": "Slot 03"});
     devices(
         json!({"role": 3, "path": "/dev/sdc", "state": "failed", "drive": drive, "failure": {"at": 99, "why": "a write failed"}}),
     )
@@ -43,7 +43,7 @@ fn a_degraded_array_says_which_disk_and_what_helps() {
         (&*item.title, &*item.word, item.severity),
         ("RAID 6 of 4 members, 18 TiB", "degraded", Severity::Degraded)
     );
-    assert_eq!(item.sentence, "sdc (serial WD-WX42) failed, one more may fail");
+    assert_eq!(item.sentence, "sdc (serial WD-WX42, Slot 03) failed, one more may fail");
     assert_eq!(item.since, Some(99));
     let next = item.next.unwrap();
     assert_eq!(next.command, "brindle add data DEVICE");
@@ -93,6 +93,19 @@ fn what_is_to_be_looked_at_in_a_whole_array_is_told() {
     assert!(matches!(item.next.unwrap().mend, Mend::Order { button: "Repair", .. }));
 }
 
+#[test]
+fn a_drive_that_smart_calls_failing_has_a_button() {
+    let devices = devices(
+        json!({"role": 3, "path": "/dev/sdd", "state": "in-sync", "failing": "SMART says that it fails"}),
+    );
+    let item = told(array(&["clean"], Some(2), devices, json!({})));
+    assert_eq!(item.severity, Severity::Warning);
+    assert_eq!(item.sentence, "sdd: SMART calls its drive failing: SMART says that it fails");
+    let next = item.next.unwrap();
+    assert_eq!(next.command, "brindle replace --with DEVICE data 3");
+    assert!(matches!(next.mend, Mend::Device { button: "Replace it", .. }));
+}
+
 /// Each step that `status` tells has a button, or a reason why it has none.
 #[test]
 fn each_step_has_its_button_or_says_why_not() {
@@ -107,6 +120,8 @@ fn each_step_has_its_button_or_says_why_not() {
         (NextStep::ReAdd, "order"),
         (NextStep::Add, "device"),
         (NextStep::Repair, "order"),
+        (NextStep::Replace(1), "device"),
+        (NextStep::PoolReplaceFailing(member()), "device"),
         (NextStep::PoolOnline(member()), "order"),
         (NextStep::PoolReplace(member()), "device"),
         (NextStep::PoolAttach, "shell"),
@@ -145,7 +160,7 @@ fn hostile_names_are_cut_and_written_out() {
     let long = "x".repeat(4096);
     for hostile in ["<img src=x onerror=alert(1)>", "\"} 1", "a\u{202e}b", "a\u{200f}\n\u{1b}[2J", &long] {
         let third = json!({"role": 3, "path": format!("/dev/{hostile}"), "state": "failed",
-                           "drive": {"serial": hostile, "model": hostile, "by_id": hostile},
+                           "drive": {"serial": hostile, "model": hostile, "by_id": hostile, "slot": hostile},
                            "failure": {"at": 1, "why": hostile}});
         let item = told(array(&["active", "degraded"], Some(1), devices(third), json!({"name": hostile})));
         assert!(item.sentence.len() < 600, "{}", item.sentence.len());

@@ -1,61 +1,13 @@
-//! The console: a page that shows the arrays and pools of running servers, and mends them. It is a client of their control sockets, as
-//! `brindle watch` is, in a process of its own: no HTTP is parsed where disks are written. `brindle console` starts it.
-
-mod answers;
-#[cfg(test)]
-mod any_request;
-mod api;
-mod ask;
-mod assets;
-mod board;
-mod console;
-mod door;
-mod events;
-mod guard;
-mod health;
-mod members;
-mod orders;
-mod pages;
-mod peer;
-mod rates;
-mod sessions;
-mod strict;
-mod words;
+//! `brindle console` runs this: the console in a process of its own.
 
 use std::process::ExitCode;
-use std::sync::Arc;
-
-use brindle_host::opening::ConsoleOptions;
-
-use console::Console;
-use sessions::Sessions;
 
 fn main() -> ExitCode {
-    match run() {
+    match brindle_console::run(std::env::args_os().skip(1)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("brindle-console: {why}");
             ExitCode::FAILURE
         }
     }
-}
-
-/// The options come as JSON, in the only argument: flags are defined where all of the program's are.
-fn run() -> Result<(), String> {
-    let mut words = std::env::args_os().skip(1);
-    let (Some(options), None) = (words.next(), words.next()) else {
-        return Err("it is started by `brindle console`, which `brindle help console` explains".to_owned());
-    };
-    let options: ConsoleOptions = serde_json::from_slice(options.as_encoded_bytes())
-        .map_err(|error| format!("the options can't be read: {error}; start it by `brindle console`"))?;
-    let token = std::fs::read_to_string(&options.token_file).map_err(|error| {
-        format!("{}: {error}; `brindle console --token` makes it anew", options.token_file.display())
-    })?;
-    let sessions = Sessions::new(token.trim())?;
-    let console = Arc::new(Console::new(options, sessions, token.trim()));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("its thread can't run: {error}"))?;
-    runtime.block_on(door::answer(console))
 }

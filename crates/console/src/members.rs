@@ -5,6 +5,9 @@ use serde::Serialize;
 
 use crate::words::{bytes, file, plain};
 
+/// Longest name of a slot in a sentence.
+const MOST_OF_SLOT: usize = 32;
+
 /// How a member fares, by which it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -85,6 +88,7 @@ pub(crate) fn missing(place: String, group: Option<String>) -> Member {
 fn of_device(device: &DeviceStatus) -> Member {
     let mut notes = Vec::new();
     notes.extend(device.failure.as_ref().map(|failure| plain(&failure.why)));
+    notes.extend(device.failing.as_ref().map(|why| format!("SMART calls its drive failing: {}", plain(why))));
     notes.extend(device.slower.map(|times| format!("slow: it takes {times} times as long as the others")));
     let errors = device.read_errors.filter(|errors| *errors > 0);
     notes.extend(errors.map(|errors| format!("{errors} read errors count now")));
@@ -94,7 +98,11 @@ fn of_device(device: &DeviceStatus) -> Member {
         notes.push(device.flags.join(", "));
     }
     let shape = match &*device.state {
-        "in-sync" | "journal" if device.slower.is_some() || errors.is_some() || bad.is_some() => Shape::Watch,
+        "in-sync" | "journal"
+            if device.slower.is_some() || errors.is_some() || bad.is_some() || device.failing.is_some() =>
+        {
+            Shape::Watch
+        }
         "in-sync" | "journal" => Shape::Well,
         "recovering" | "replacement" => Shape::Filling,
         "spare" => Shape::Spare,
@@ -127,6 +135,7 @@ fn of_pool_device(device: &PoolDevice) -> Member {
         return missing(plain(&device.member), group);
     }
     let mut notes = Vec::new();
+    notes.extend(device.failing.as_ref().map(|why| format!("SMART calls its drive failing: {}", plain(why))));
     if device.wrong > 0 {
         let (wrong, mended) = (device.wrong, device.mended);
         notes.push(format!("{wrong} blocks of it were wrong or could not be read: {mended} mended"));
@@ -138,7 +147,9 @@ fn of_pool_device(device: &PoolDevice) -> Member {
         notes.push(format!("{} read errors count now", device.read_errors));
     }
     let shape = match &*device.state {
-        "online" if device.wrong > device.mended || device.read_errors > 0 => Shape::Watch,
+        "online" if device.wrong > device.mended || device.read_errors > 0 || device.failing.is_some() => {
+            Shape::Watch
+        }
         "online" => Shape::Well,
         "resilvering" => Shape::Filling,
         _ => Shape::Lost,
@@ -160,13 +171,14 @@ fn of_pool_device(device: &PoolDevice) -> Member {
 }
 
 impl Member {
-    /// For a sentence: `sdc (serial WD-WX42)`.
+    /// For a sentence: `sdc (serial WD-WX42, Slot 03)`.
     pub(crate) fn called(&self) -> String {
-        let serial = self.drive.as_ref().and_then(|drive| drive.serial.as_ref());
-        match serial {
-            Some(serial) => format!("{} (serial {})", self.file, plain(serial)),
-            None => self.file.clone(),
-        }
+        let Some(drive) = &self.drive else { return self.file.clone() };
+        let serial = drive.serial.as_ref().map(|serial| format!("serial {}", plain(serial)));
+        // A name in /dev/disk/by-path is no word of a sentence: the member's card has it.
+        let slot = drive.slot.as_ref().filter(|slot| slot.len() <= MOST_OF_SLOT && !slot.starts_with("pci-"));
+        let known: Vec<String> = serial.into_iter().chain(slot.map(|slot| plain(slot))).collect();
+        if known.is_empty() { self.file.clone() } else { format!("{} ({})", self.file, known.join(", ")) }
     }
 }
 

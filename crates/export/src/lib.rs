@@ -4,6 +4,7 @@
 //! to do with a protocol (who is let in, memory, patience) is in `session`, once for all of them.
 
 pub mod access;
+pub mod fuse;
 mod gate;
 pub mod iscsi;
 pub mod nbd;

@@ -1,12 +1,16 @@
 //! Answers to requests: typed, and at the socket a line.
 
+use std::path::PathBuf;
+
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::control::Answer;
 use crate::error::HostError;
-use crate::status::{ExportStatus, HistoryReport, JoinedStatus, PoolStatus, RefusedStatus, Report};
+use crate::status::{
+    ExportStatus, GrowthStatus, HistoryReport, JoinedStatus, PoolStatus, RefusedStatus, Report,
+};
 
 /// The status of all that is served: one array, none where that has been stopped, or a list where there were several.
 #[derive(Clone, Debug, Serialize)]
@@ -60,6 +64,18 @@ impl Volumes {
     }
 }
 
+/// The status that was made last, as `look` tells it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Looked {
+    /// Its number: another, and a greater one, once the status is another. Numbers of a server that starts anew go on.
+    pub number: u64,
+    /// Seconds since it was made. While nothing runs it is made anew each nine seconds.
+    pub age: f64,
+    /// The status of all, as `status` tells it; none for those who know this number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volumes: Option<Value>,
+}
+
 /// The status of an array, and the devices that have come and gone by the request that it answers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Served {
@@ -81,6 +97,9 @@ pub struct Served {
     /// Connections that were ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disconnected: Option<usize>,
+    /// The change of its shape.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub growth: Option<GrowthStatus>,
 }
 
 /// The effects of an order, beside the status of the content that has carried it out.
@@ -96,6 +115,8 @@ pub struct Effects {
     pub disconnected: Option<usize>,
     /// Sentences about what calls it by the name that it had.
     pub still_called: Vec<String>,
+    /// The change of its shape.
+    pub growth: Option<GrowthStatus>,
 }
 
 /// The answer to a request.
@@ -120,6 +141,15 @@ pub enum RequestOutcome {
         #[serde(skip_serializing_if = "Option::is_none")]
         remark: Option<String>,
     },
+    /// A mount is served.
+    Mounted {
+        /// The array, or POOL/VOLUME.
+        name: String,
+        /// Where it is mounted.
+        mounted: PathBuf,
+        /// Its files can be written to.
+        writable: bool,
+    },
     /// The history of a pool.
     History(Box<HistoryReport>),
     /// It has been ended.
@@ -143,7 +173,7 @@ pub enum RequestOutcome {
 impl RequestOutcome {
     /// The answer that an order was carried out.
     pub(crate) fn of(report: Report, effects: Effects) -> Self {
-        let Effects { joined, refused, removed, disconnected, still_called } = effects;
+        let Effects { joined, refused, removed, disconnected, still_called, growth } = effects;
         match report {
             Report::Array(status) => {
                 let added = joined.as_deref().map(JoinedStatus::paths);
@@ -154,6 +184,7 @@ impl RequestOutcome {
                     refused,
                     removed,
                     disconnected,
+                    growth,
                 }))
             }
             Report::Pool(status) => {
@@ -182,6 +213,18 @@ pub struct KernelDevice {
     pub remark: Option<String>,
 }
 
+/// A mount that is served, as the answer to `mount` tells it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct MountedVolume {
+    /// The array, or POOL/VOLUME.
+    pub name: String,
+    /// Where it is mounted.
+    pub mounted: PathBuf,
+    /// Its files can be written to.
+    pub writable: bool,
+}
+
 /// The outcome of an order to an array or a pool, as the answers to all of these tell it beside the status.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -199,6 +242,8 @@ pub struct Done {
     pub removed: Vec<String>,
     /// Connections that were ended.
     pub disconnected: usize,
+    /// The change of its shape.
+    pub growth: Option<GrowthStatus>,
 }
 
 /// Members stand where a status has its count of clients that were refused.

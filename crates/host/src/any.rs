@@ -3,7 +3,7 @@
 use brindle_array::Array;
 use brindle_io::Slice;
 use brindle_pool::PoolVolume;
-use brindle_volume::{Allocation, Limits, Volume, VolumeError, Wanted, ZeroOptions};
+use brindle_volume::{Allocation, Forwarded, Limits, Volume, VolumeError, Wanted, ZeroOptions};
 
 /// A volume that a host can serve. Matched where a request comes in: no `dyn`, and no future of its own on the heap.
 #[derive(Clone)]
@@ -12,6 +12,8 @@ pub enum Any {
     Array(Array),
     /// A volume of a pool.
     Pool(PoolVolume),
+    /// A volume of another reactor.
+    Forwarded(Forwarded),
 }
 
 impl Volume for Any {
@@ -19,6 +21,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.limits(),
             Self::Pool(volume) => volume.limits(),
+            Self::Forwarded(volume) => volume.limits(),
         }
     }
 
@@ -26,6 +29,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.read(offset, into).await,
             Self::Pool(volume) => volume.read(offset, into).await,
+            Self::Forwarded(volume) => volume.read(offset, into).await,
         }
     }
 
@@ -33,6 +37,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.write(offset, from, fua).await,
             Self::Pool(volume) => volume.write(offset, from, fua).await,
+            Self::Forwarded(volume) => volume.write(offset, from, fua).await,
         }
     }
 
@@ -40,6 +45,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.comes(offset, len),
             Self::Pool(volume) => volume.comes(offset, len),
+            Self::Forwarded(volume) => volume.comes(offset, len),
         }
     }
 
@@ -47,6 +53,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.came(stream),
             Self::Pool(volume) => volume.came(stream),
+            Self::Forwarded(volume) => volume.came(stream),
         }
     }
 
@@ -54,6 +61,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.flush().await,
             Self::Pool(volume) => volume.flush().await,
+            Self::Forwarded(volume) => volume.flush().await,
         }
     }
 
@@ -61,6 +69,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.discard(offset, len).await,
             Self::Pool(volume) => volume.discard(offset, len).await,
+            Self::Forwarded(volume) => volume.discard(offset, len).await,
         }
     }
 
@@ -68,6 +77,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.write_zeroes(offset, len, options).await,
             Self::Pool(volume) => volume.write_zeroes(offset, len, options).await,
+            Self::Forwarded(volume) => volume.write_zeroes(offset, len, options).await,
         }
     }
 
@@ -83,6 +93,9 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.compare_and_write(offset, expected, new, scratch, fua, wanted).await,
             Self::Pool(volume) => volume.compare_and_write(offset, expected, new, scratch, fua, wanted).await,
+            Self::Forwarded(volume) => {
+                volume.compare_and_write(offset, expected, new, scratch, fua, wanted).await
+            }
         }
     }
 
@@ -95,6 +108,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.allocation(offset, len, found).await,
             Self::Pool(volume) => volume.allocation(offset, len, found).await,
+            Self::Forwarded(volume) => volume.allocation(offset, len, found).await,
         }
     }
 }

@@ -83,6 +83,33 @@ impl Service {
         made.into_iter().map(|one| one.attached).zip(namings).collect()
     }
 
+    /// The name of the volume that becomes a device: the only content, if none is said.
+    pub(crate) fn meant_to_attach(&self, name: Option<&str>) -> Result<String, HostError> {
+        match name {
+            Some(name) => Ok(name.to_owned()),
+            None => match self.one(None)? {
+                content if content.is_one_export() => Ok(content.name().to_owned()),
+                _ => Err(HostError::Several(self.name.clone())),
+            },
+        }
+    }
+
+    /// Tells the kernel that the device of a volume has another size, if it has one.
+    pub(crate) fn resize_device(&self, export: &str) {
+        let attached = self.attached_to(export);
+        let parts = || Some((attached?, self.attachable(export).ok()?, self.terms(export).ok()?));
+        let (Some((attached, (export, key), terms)), Ok(attacher)) = (parts(), self.attacher(export)) else {
+            return;
+        };
+        let told = attacher.resize(attached.index, terms.limits.size, identifier(&key, &export));
+        drop(self.io.spawn(async move {
+            if let Err(why) = told.await {
+                let device = attached.device();
+                tracing::warn!("{export}: {device} keeps its size until it is attached again: {why}");
+            }
+        }));
+    }
+
     /// Ends the device of a volume, unless it is mounted or open exclusively.
     ///
     /// # Errors
@@ -215,7 +242,7 @@ impl Service {
     }
 
     /// Prepares the thread for clients of its own host, once.
-    fn prepare_for_own_host(&self, attacher: &dyn Attacher) {
+    pub(crate) fn prepare_for_own_host(&self, attacher: &dyn Attacher) {
         if self.attachments.prepares()
             && let Err(lacking) = attacher.prepare()
         {
@@ -278,7 +305,7 @@ impl Service {
     }
 
     /// The export that is meant, by its name or by other names of a content that is one export.
-    fn attachable(&self, name: &str) -> Result<(String, String), HostError> {
+    pub(crate) fn attachable(&self, name: &str) -> Result<(String, String), HostError> {
         let all = self.all_attachable();
         let contents = self.contents();
         let names: Vec<_> = contents.iter().map(|content| content.names()).collect();

@@ -1,6 +1,6 @@
 //! Reasons why a host refuses a request.
 
-use brindle_array::{AddError, BitmapError, RemoveError};
+use brindle_array::{AddError, BitmapError, GrowError, RemoveError};
 use brindle_volume::VolumeError;
 
 use crate::world::Refused;
@@ -8,6 +8,12 @@ use crate::world::Refused;
 /// Why a host does not do what it is asked. A message names the thing, the cause and, where there is one, the way out.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HostError {
+    /// A volume is not mounted.
+    #[error(transparent)]
+    Mount(brindle_export::fuse::MountError),
+    /// A request to mount has come without the descriptor of the mount.
+    #[error("{0}: no /dev/fuse came with the request to mount: `brindle mount` hands it over")]
+    NoDescriptor(String),
     /// The request does not say which array is meant.
     #[error("{0} serves several arrays: name one")]
     Several(String),
@@ -152,6 +158,14 @@ pub enum HostError {
         name: String,
         /// The reason.
         source: BitmapError,
+    },
+    /// The array keeps its shape.
+    #[error("{name}: {source}")]
+    Grow {
+        /// The array.
+        name: String,
+        /// The reason.
+        source: GrowError,
     },
     /// A member can't be replaced.
     #[error("{0}")]

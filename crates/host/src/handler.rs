@@ -86,6 +86,11 @@ impl<E> ControlHandler<E> {
         }
     }
 
+    /// The last status, for those who do not know it yet, without asking the arrays' thread.
+    fn look(&self, known: Option<u64>) -> Answer {
+        answer(Ok(self.snapshot.look(known)))
+    }
+
     /// The answer from the last status, without asking the arrays' thread.
     fn metrics(&self, full: bool) -> Answer {
         answer(Ok(self.snapshot.metrics(&self.name, &self.version, full)))
@@ -103,6 +108,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
                 });
             }
             Ask::Version => return reply.send(version()),
+            Ask::Look { known } => return reply.send(self.look(known)),
             Ask::Reload => return self.reload(None, reply),
             Ask::Incremental { uuid } => return self.reload(Some(uuid), reply),
             Ask::Metrics { full } => return reply.send(self.metrics(full)),
@@ -131,6 +137,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
         let array = request.array.as_deref();
         match &request.ask {
             Ask::Version => version(),
+            Ask::Look { known } => self.look(*known),
             Ask::Metrics { full } => self.metrics(*full),
             Ask::Settings => self.settings(),
             Ask::Status => answer(self.snapshot.report(array, &self.name)),
@@ -147,6 +154,8 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
                 BitmapPlace::Internal => "the bitmap is added",
                 BitmapPlace::File { .. } => "the bitmap is put in the file",
             }),
+            Ask::Reshape { .. } => late("the array is given that shape"),
+            Ask::Resize { .. } => late("the array is given that size"),
             Ask::WriteBehind { .. } => late("'write-behind' is changed"),
             Ask::Action { action, .. } => late(&format!("'{}' is done", action.name())),
             Ask::VolumeCreate { name, .. } => late(&format!("volume {name} is created")),
@@ -163,6 +172,7 @@ impl<E: Fn() + Send + 'static> Handler for ControlHandler<E> {
             Ask::VolumeDestroy { name, .. } => late(&format!("volume {name} is destroyed")),
             Ask::Attach { .. } => late("the device is made"),
             Ask::Detach => late("the device is ended"),
+            Ask::Mount { folder, .. } => late(&format!("{} is served", folder.display())),
             Ask::Export { .. } => late("the array is offered to clients"),
             Ask::Unexport => late("the array is offered to no client any more"),
             Ask::Disconnect { .. } => late("clients are disconnected"),

@@ -14,6 +14,7 @@ use crate::control::{Ask, Ended, Request};
 use crate::doors::{Doors, ExportPlace};
 use crate::error::HostError;
 use crate::events::{Listener, News};
+use crate::failing::FailingDrives;
 use crate::mailbox::Receiver;
 use crate::names::{self, Names, OnRenamed, Renamed};
 use crate::offered::Offered;
@@ -61,6 +62,7 @@ pub struct Service {
     changed: Notify,
     /// Hears of contents that get another name.
     pub(crate) on_renamed: RefCell<Option<OnRenamed>>,
+    pub(crate) failing: RefCell<FailingDrives>,
 }
 
 impl Service {
@@ -90,6 +92,7 @@ impl Service {
             order: Cell::new(None),
             changed: Notify::new(io),
             on_renamed: RefCell::default(),
+            failing: RefCell::default(),
             io: io.clone(),
         })
     }
@@ -163,7 +166,7 @@ impl Service {
             match messages.next().await {
                 Message::Order(order) => self.take(order),
                 Message::Ask(request, reply) => {
-                    drop(self.io.spawn(async move { reply.send(answer(this.ask(request).await)) }));
+                    drop(self.io.spawn(this.answer_to(request, reply)));
                 }
                 Message::StopOne(name, patience, reply) => {
                     let patience = Duration::from_millis(patience.as_millis() as u64);
@@ -227,6 +230,7 @@ impl Service {
                 return self.attach(&self.meant_to_attach(of)?, how).await;
             }
             Ask::Detach => return self.detach(&self.meant_to_attach(of)?).await,
+            Ask::Mount { .. } => return Err(HostError::NoDescriptor(self.name.clone())),
             Ask::Disconnect { client } => return self.disconnect(of, client.as_deref()),
             Ask::Status => return self.status_of(of),
             Ask::Export { limits } => {
@@ -264,8 +268,11 @@ impl Service {
             | Ask::Replace { .. }
             | Ask::Remove { .. }
             | Ask::Bitmap { .. }
+            | Ask::Resize { .. }
+            | Ask::Reshape { .. }
             | Ask::WriteBehind { .. } => self.one(of)?,
             Ask::Stop
+            | Ask::Look { .. }
             | Ask::Metrics { .. }
             | Ask::Disks
             | Ask::Settings
@@ -277,17 +284,6 @@ impl Service {
         let host: Rc<dyn Host> = self.clone();
         let by = by.filter(|_| ask.is_change());
         content.carry_out(ask, by, host).await
-    }
-
-    /// The name of the volume that becomes a device: the only content, if none is said.
-    fn meant_to_attach(&self, name: Option<&str>) -> Result<String, HostError> {
-        match name {
-            Some(name) => Ok(name.to_owned()),
-            None => match self.one(None)? {
-                content if content.is_one_export() => Ok(content.name().to_owned()),
-                _ => Err(HostError::Several(self.name.clone())),
-            },
-        }
     }
 
     /// Offers a content no more, and waits until its clients are gone.
@@ -352,7 +348,7 @@ impl Service {
 
     /// The content of this name; an error if the name is left out and there are several. The only content of several exports is meant
     /// without a name, too.
-    fn one(&self, name: Option<&str>) -> Result<Rc<dyn Content>, HostError> {
+    pub(crate) fn one(&self, name: Option<&str>) -> Result<Rc<dyn Content>, HostError> {
         if let Some(content) = self.called(name)? {
             return Ok(content);
         }
@@ -565,7 +561,7 @@ impl Host for Service {
     }
 
     fn done(&self, content: &dyn Content, effects: Effects) -> RequestOutcome {
-        RequestOutcome::of(content.report(&self.seen(&self.attachments.there())), effects)
+        RequestOutcome::of(self.report_of(content, &self.seen(&self.attachments.there())), effects)
     }
 
     fn offer(&self, content: &dyn Content, offered: Offered) -> Result<(), HostError> {
@@ -578,6 +574,11 @@ impl Host for Service {
     fn withdraw(&self, export: &str) -> Pending<()> {
         let (doors, export) = (self.doors.clone(), export.to_owned());
         Box::pin(async move { doors.withdraw(&export).await })
+    }
+
+    fn resized(&self, export: &str) {
+        self.doors.resized(export);
+        self.resize_device(export);
     }
 
     fn renamed(&self, renamed: &Renamed<'_>) -> Vec<String> {

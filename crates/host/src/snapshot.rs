@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use crate::answers::Volumes;
+use serde_json::Value;
+
+use crate::answers::{Looked, Volumes};
 use crate::error::HostError;
 use crate::metrics::{Families, Moment};
 use crate::names::{self, Names};
@@ -13,13 +15,43 @@ use crate::status::Report;
 #[derive(Clone)]
 pub struct Snapshot {
     last: Arc<Mutex<(Arc<Volumes>, Instant)>>,
-    /// The server's name.
+    /// The one that was told last to those who look. The arrays' thread never waits for it.
+    told: Arc<Mutex<Told>>,
     started: SystemTime,
+}
+
+/// A status as it is told, with its number.
+struct Told {
+    of: Arc<Volumes>,
+    number: u64,
+    value: Value,
+}
+
+impl Told {
+    /// Another number only for what is another status: one that is made anew is most often the same.
+    fn turn_to(&mut self, volumes: Arc<Volumes>) {
+        if Arc::ptr_eq(&self.of, &volumes) {
+            return;
+        }
+        let value = serde_json::to_value(&*volumes).unwrap_or_default();
+        if self.value != value {
+            self.value = value;
+            self.number += 1;
+        }
+        self.of = volumes;
+    }
 }
 
 impl Snapshot {
     pub(crate) fn new(volumes: Volumes) -> Self {
-        Self { last: Arc::new(Mutex::new((Arc::new(volumes), Instant::now()))), started: SystemTime::now() }
+        let (volumes, started) = (Arc::new(volumes), SystemTime::now());
+        // Numbers of a server that starts anew are none that the one before it has given: none changes once a microsecond.
+        let since = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let number = u64::try_from(since.as_micros()).unwrap_or_default();
+        let value = serde_json::to_value(&*volumes).unwrap_or_default();
+        let told = Told { of: Arc::clone(&volumes), number, value };
+        let last = Mutex::new((volumes, Instant::now()));
+        Self { last: Arc::new(last), told: Arc::new(Mutex::new(told)), started }
     }
 
     pub(crate) fn publish(&self, volumes: Volumes) {
@@ -29,6 +61,19 @@ impl Snapshot {
     /// The last status and when it was given. The lock is held for no longer than that takes: the arrays' thread may want it.
     fn last(&self) -> (Arc<Volumes>, Instant) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The last status, without its content for those who know it by its number.
+    pub(crate) fn look(&self, known: Option<u64>) -> Looked {
+        let (volumes, made) = self.last();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.turn_to(volumes);
+        let is_news = known != Some(told.number);
+        Looked {
+            number: told.number,
+            age: made.elapsed().as_secs_f64(),
+            volumes: is_news.then(|| told.value.clone()),
+        }
     }
 
     /// Metrics of all that the server of that name and version serves; `full` for all that there are of each.
@@ -105,4 +150,31 @@ pub(crate) enum Stops {
     All,
     /// The array of that name.
     One(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn volumes(requests: u64) -> Volumes {
+        serde_json::from_value(json!([{"name": "a", "array": {}, "requests": requests}])).unwrap()
+    }
+
+    #[test]
+    fn a_status_has_another_number_only_if_it_is_another() {
+        let snapshot = Snapshot::new(volumes(1));
+        let first = snapshot.look(None);
+        assert_eq!(first.volumes.as_ref().unwrap()[0]["requests"], 1);
+        assert!(snapshot.look(Some(first.number)).volumes.is_none());
+        snapshot.publish(volumes(1));
+        let again = snapshot.look(Some(first.number));
+        assert_eq!((again.number, again.volumes), (first.number, None));
+        snapshot.publish(volumes(2));
+        let second = snapshot.look(Some(first.number));
+        assert!(second.number > first.number);
+        assert_eq!(second.volumes.unwrap()[0]["requests"], 2);
+        assert!(snapshot.look(Some(0)).volumes.is_some());
+    }
 }

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use brindle_format::md::Uuid;
-use brindle_io::MemberId;
 use brindle_io::device::Identity;
+use brindle_io::{MemberId, SocketId};
 
 use brindle_array::BitmapFile;
 
@@ -169,6 +169,15 @@ pub trait Devices {
     /// The kernel, as far as it makes devices of volumes; none in a world without devices of the kernel.
     fn attacher(&self) -> Option<Rc<dyn Attacher>> {
         None
+    }
+
+    /// Takes a descriptor from which whole messages are read and to which whole messages are written.
+    ///
+    /// # Errors
+    /// There is none in a world without a kernel, or the kernel refuses.
+    fn port(&self, descriptor: OwnedFd) -> Result<SocketId, Refused> {
+        drop(descriptor);
+        Err(Refused::new("its world has no descriptors of the kernel"))
     }
 
     /// An identity for a device that is to be a member.

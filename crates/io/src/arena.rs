@@ -89,6 +89,8 @@ enum KeptArena {
     No,
     /// The pages stay: huge pages are reserved for the pool, and memory of others may be in use by them.
     Yes,
+    /// The memory is another executor's, and only lent.
+    Lent,
 }
 
 impl Region {
@@ -145,6 +147,17 @@ impl Region {
         Ok(Self { base, bytes, kept: KeptArena::Yes })
     }
 
+    /// Memory of another executor, which this is not the owner of: none yet.
+    pub(crate) fn lent() -> Self {
+        Self { base: NonNull::dangling(), bytes: 0, kept: KeptArena::Lent }
+    }
+
+    /// Memory of another executor takes the place of that which was lent before.
+    pub(crate) fn lend(&mut self, base: NonNull<u8>, bytes: usize) {
+        assert!(self.kept == KeptArena::Lent, "the region is this executor's own");
+        (self.base, self.bytes) = (base, bytes);
+    }
+
     /// The first byte.
     #[inline]
     pub(crate) fn base(&self) -> NonNull<u8> {
@@ -177,7 +190,7 @@ impl Region {
     /// If it is not within the region.
     pub(crate) unsafe fn forget(&self, at: usize, len: usize) {
         let part = self.part(at, len);
-        if self.kept == KeptArena::Yes {
+        if self.kept != KeptArena::No {
             return;
         }
         // SAFETY: the part is of this mapping, which stays, and its bytes are nobody's: the caller's promise.
@@ -190,6 +203,9 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        if self.kept == KeptArena::Lent {
+            return;
+        }
         // SAFETY: mapped by a constructor with this length; parts that were cut from the region hold its owner.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");

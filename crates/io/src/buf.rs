@@ -85,6 +85,12 @@ impl Buf {
         buf
     }
 
+    /// All of the memory that another executor has lent to a store, of which this is the first handle.
+    pub(crate) fn of_lent(store: &Rc<Store>, shared: bool) -> Self {
+        let len = if shared { SHARED } else { store.bytes() as u32 };
+        Self { store: Rc::clone(store), extent: BufExtent::new(0, len) }
+    }
+
     /// Whether others change the bytes at any time.
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {

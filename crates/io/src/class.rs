@@ -11,3 +11,13 @@ pub enum OpClass {
     /// Metadata of the array: superblocks, logs, probes of a device.
     Metadata,
 }
+
+impl OpClass {
+    /// The class of this number, as `as` gives it.
+    pub(crate) fn of_number(number: u64) -> Self {
+        [Self::Client, Self::Repair, Self::Metadata]
+            .into_iter()
+            .find(|class| *class as u64 == number)
+            .unwrap_or_default()
+    }
+}

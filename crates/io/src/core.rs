@@ -1,13 +1,16 @@
 //! The common ground of tasks, groups and served members: the op table and the reactor, and the path of operations
 //! between them.
 
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, OnceCell, RefCell};
 use core::ptr::NonNull;
 use std::rc::{Rc, Weak};
 
 use crate::arena::{Arenas, NEVER, Region, Registrar, SOON};
 use crate::began::Began;
+use crate::crew::Crew;
 use crate::haste::Haste;
+use crate::lane::Parcel;
+use crate::loans::{self, Loans, Question, Reply};
 use crate::op::{Completion, MemberId, MemberKind, OpError, OpKey, OpKind, OpSpan, OpView, Owner};
 use crate::patience::Patience;
 use crate::pool::Pool;
@@ -46,6 +49,14 @@ pub(crate) struct Core {
     draining: Cell<bool>,
     /// Time that the end waits for operations that do not complete.
     pub(crate) grace: Cell<Duration>,
+    /// The executors that this one asks, and that ask it, if there are some.
+    crew: OnceCell<Box<CrewSide>>,
+}
+
+/// This executor's side of those that ask each other.
+pub(crate) struct CrewSide {
+    pub(crate) crew: Crew,
+    pub(crate) loans: Loans,
 }
 
 /// The reactor as arenas know it. Such handles may outlive the executor.
@@ -98,7 +109,73 @@ impl Core {
             at_reactor: Cell::new(0),
             draining: Cell::new(false),
             grace: Cell::new(GRACE),
+            crew: OnceCell::new(),
         }
+    }
+
+    /// The executor asks others from now on, and is asked by them.
+    ///
+    /// # Panics
+    /// If it does already.
+    pub(crate) fn join(&self, crew: Crew) {
+        let joined = self.crew.set(Box::new(CrewSide { crew, loans: Loans::new() }));
+        assert!(joined.is_ok(), "an executor has one berth");
+    }
+
+    /// # Panics
+    /// If the executor has not joined any.
+    pub(crate) fn crew(&self) -> &CrewSide {
+        self.joined().expect("only an executor with a berth asks and is asked")
+    }
+
+    pub(crate) fn joined(&self) -> Option<&CrewSide> {
+        self.crew.get().map(|side| &**side)
+    }
+
+    /// Before the reactor's turn: tells others what there is to tell. The moment until which the reactor may wait then.
+    #[cold]
+    fn before_turn(&self, side: &CrewSide, until: Option<Instant>) -> Option<Instant> {
+        side.loans.settle(&side.crew);
+        side.crew.ring();
+        // A moment that has passed does not wait.
+        let waits = until != Some(Instant::default());
+        if waits && !side.crew.may_sleep() { Some(Instant::default()) } else { until }
+    }
+
+    /// After the reactor's turn: takes what others have sent.
+    #[cold]
+    fn after_turn(&self, side: &CrewSide) {
+        side.crew.awake();
+        side.crew.take_all(|from, parcel| self.received(side, from, parcel));
+        side.loans.settle(&side.crew);
+    }
+
+    /// Takes a parcel. Answers complete by a call: in line they would be one more place where completions are, and what the usual way
+    /// has in line would be called there as well.
+    fn received(&self, side: &CrewSide, from: usize, parcel: &Parcel) {
+        match loans::reply(parcel) {
+            None => side.loans.add(from, parcel, &self.scheduler),
+            Some(Reply::Over(key, result)) => {
+                self.at_reactor.set(self.at_reactor.get() - 1);
+                self.table.borrow_mut().question_ends(key);
+                self.complete(Completion { key, result });
+            }
+            Some(Reply::Ahead(key, result)) => {
+                let task = self.table.borrow_mut().answered_ahead(key, result);
+                task.into_iter().for_each(|task| self.scheduler.wake(task));
+            }
+        }
+    }
+
+    /// Sends a group's one operation, a question, to another executor; the current task waits for it.
+    pub(crate) fn launch_to(&self, group: u32, to: usize, words: Question) {
+        let mut table = self.table.borrow_mut();
+        table.launch_question(group, self.scheduler.current(), self.patience.ran(self.patience.moment()));
+        let key = table.ops(group)[0];
+        let (view, shared) = (table.view(key), table.shared_segments(key));
+        self.at_reactor.set(self.at_reactor.get() + 1);
+        let parcel = loans::question(key, view.class, words, view.segments, shared);
+        self.crew().crew.send(to, &parcel);
     }
 
     pub(crate) fn pool(&self, memory: Region) -> Pool {
@@ -155,6 +232,8 @@ impl Core {
     /// Parks the reactor until there is work; returns its time after that.
     fn park(&self, until: Option<Instant>) -> Instant {
         let mut done = self.done.borrow_mut();
+        let crew = self.crew.get();
+        let until = crew.map_or(until, |side| self.before_turn(side, until));
         let mut reactor = self.reactor.borrow_mut();
         reactor.park(&mut done, until);
         let now = reactor.now();
@@ -165,6 +244,10 @@ impl Core {
         for completion in done.drain(..) {
             self.finish(&mut table, completion);
         }
+        if let Some(side) = crew {
+            drop(table);
+            self.after_turn(side);
+        }
         now
     }
 
@@ -172,6 +255,15 @@ impl Core {
     pub(crate) fn refuse(&self) {
         while let Some(key) = { self.refused.borrow_mut().pop() } {
             self.complete(Completion { key, result: Err(OpError::Gone) });
+        }
+    }
+
+    /// Answers questions of others that no task will answer.
+    pub(crate) fn refuse_others(&self) {
+        if let Some(side) = self.joined() {
+            side.loans.refuse(&side.crew);
+            side.loans.settle(&side.crew);
+            side.crew.ring();
         }
     }
 

@@ -1,5 +1,6 @@
 //! The executor: tasks, timers, groups of operations, over one reactor on one thread.
 
+mod asking;
 mod sockets;
 
 use core::cell::{Cell, RefCell};
@@ -245,6 +246,25 @@ impl Io {
         }
     }
 
+    /// Polls the tasks that are ready now, and gives the reactor a turn without waiting.
+    pub(crate) fn step(&self) {
+        let _driven = self.0.core.scheduler.pulse.drive("a step");
+        let waker = crate::waker::unusable();
+        let mut cx = Context::from_waker(&waker);
+        for _ in 0..self.0.core.scheduler.round() {
+            let Some(task) = self.0.core.scheduler.next() else { break };
+            self.poll_task(task, &mut cx);
+        }
+        self.turn();
+    }
+
+    /// Whether a task is ready, or something has come that makes one so.
+    pub(crate) fn has_work(&self) -> bool {
+        let core = &self.0.core;
+        let has_come = core.joined().is_some_and(|side| !side.crew.has_nothing());
+        !core.scheduler.is_idle() || has_come || self.0.jobs.waiting.load(Ordering::Relaxed)
+    }
+
     fn poll_task(&self, task: TaskId, cx: &mut Context<'_>) {
         let at = task.0 as usize;
         let Some(mut future) = self.0.tasks.borrow_mut().futures.get_mut(at).and_then(Option::take) else {
@@ -306,6 +326,7 @@ impl Io {
             self.0.core.complete(Completion { key, result: Err(OpError::Cancelled) });
         }
         self.0.core.refuse();
+        self.0.core.refuse_others();
         self.0.core.drain();
     }
 

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use crate::buf::Slice;
 use crate::core::Core;
+use crate::loans::Question;
 use crate::op::{Failure, MemberId, OpClass, OpError, OpKind, OpTag, Owner};
 use crate::table::{Failures, Table, Way};
 use crate::time::Instant;
@@ -140,6 +141,16 @@ impl Group {
         for slice in memory {
             table.add_memory(key, &slice.buf, slice.extent());
         }
+    }
+
+    pub(crate) fn ask(&mut self, fills: bool, memory: &[Slice]) {
+        self.socket(OpKind::Ask { fills }, memory);
+    }
+
+    /// Sends the group's question to another executor.
+    pub(crate) fn submit_to(self, to: usize, question: Question) -> Pending {
+        self.0.core.launch_to(self.0.id, to, question);
+        Pending(self.0)
     }
 
     /// The operations of the group so far, with the memory of transfers; merged ones count once.

@@ -18,12 +18,17 @@ mod bounce;
 mod buf;
 mod class;
 pub(crate) mod core;
+mod cpu;
+mod crew;
 pub mod device;
 pub mod emulated;
 mod exec;
 mod given;
 mod group;
 mod haste;
+mod lane;
+mod loan;
+mod loans;
 mod map;
 pub mod memory;
 mod op;
@@ -47,21 +52,26 @@ mod time;
 pub mod uring;
 mod waker;
 mod watch;
+mod word;
 
 pub use arena::{NoMemory, NotGiven, PAGE, Source};
 pub use blocks::MAX_BUF;
 pub use buf::{Buf, Bytes, BytesMut, Slice};
+pub use cpu::{ThreadClock, pin_to};
+pub use crew::{Berth, MOST_OF_A_CREW};
 pub use exec::{Io, Remote, Sleep, Task};
 pub use given::{Given, Pages};
 pub use group::{Group, Outcome, Pending};
+pub use loan::Loan;
+pub use loans::Question;
 pub use map::Mapping;
 pub use op::{
     Completion, Failure, Mapped, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpKey, OpKind, OpSpan,
     OpTag, OpView, PathTarget, Probe, Segment, ServedId, ServedOp, SocketId,
 };
-pub use peers::{PeerUser, peer_user};
+pub use peers::{PeerUser, peer_user, receive_with};
 pub use pool::Pool;
-pub use reactor::{Reactor, Unpark};
+pub use reactor::{HandedSocket, Reactor, Unpark};
 pub use served::{Served, ServedRequest};
 pub use table::{Histogram, MAX_SEGMENTS, MemberCounters};
 pub use task::TaskId;

@@ -1,9 +1,10 @@
-//! The user at the other end of a Unix socket, as the kernel noted it when that end connected.
+//! The user at the other end of a Unix socket, as the kernel noted it when that end connected, and descriptors that it hands over.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::net::sockopt;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, sockopt};
 
 /// The most groups that are asked for: more than this a process hardly has, and one that has is known by its first ones.
 const MOST_GROUPS: usize = 1024;
@@ -42,6 +43,28 @@ pub fn peer_user(socket: impl AsFd) -> io::Result<PeerUser> {
     groups.truncate(bytes as usize / size_of::<u32>());
     groups.push(credentials.gid.as_raw());
     Ok(PeerUser { user: credentials.uid.as_raw(), groups })
+}
+
+/// Receives what has come on a Unix socket, and the descriptor that came with it (`SCM_RIGHTS`). Of several one is kept, and the rest are
+/// closed; one that was kept before is closed for a new one.
+///
+/// # Errors
+/// As of recvmsg(2).
+pub fn receive_with(
+    socket: impl AsFd,
+    into: &mut [u8],
+    descriptor: &mut Option<OwnedFd>,
+) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let into = &mut [IoSliceMut::new(into)];
+    let received = rustix::net::recvmsg(socket, into, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            *descriptor = descriptors.last().or(descriptor.take());
+        }
+    }
+    Ok(received.bytes)
 }
 
 #[cfg(test)]

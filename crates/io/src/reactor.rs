@@ -1,6 +1,7 @@
 //! The seam between the engine's world and a device's: four reactors stand behind it.
 
 use core::ptr::NonNull;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::op::{Completion, MemberId, MemberInfo, OpKey, OpView, SocketId};
@@ -8,6 +9,19 @@ use crate::time::Instant;
 
 /// Wakes a reactor that is parked, from any thread.
 pub type Unpark = Arc<dyn Fn() + Send + Sync>;
+
+/// A connection on its way from one reactor to another. Dropping it closes it.
+#[derive(Debug)]
+pub struct HandedSocket(pub(crate) HandedEnd);
+
+/// A connection as reactors of a kind hand it over.
+#[derive(Debug)]
+pub(crate) enum HandedEnd {
+    /// Its descriptor.
+    Descriptor(OwnedFd),
+    /// Its number in a world that both share.
+    Number(SocketId),
+}
 
 /// Does operations and tells the time. Everything above it is the same code in all four worlds.
 ///
@@ -80,6 +94,16 @@ pub unsafe trait Reactor {
 
     /// The address of this end of a connection over a network, or of a listener. `None` of any other, or where nothing tells.
     fn local(&self, _socket: SocketId) -> Option<core::net::SocketAddr> {
+        None
+    }
+
+    /// Lets go of a connection for another reactor. `None` if operations are under way on it, or it can't be handed over.
+    fn release_socket(&mut self, _socket: SocketId) -> Option<HandedSocket> {
+        None
+    }
+
+    /// Takes a connection of which another reactor has let go; `None` if it can't.
+    fn adopt_socket(&mut self, _handed: HandedSocket) -> Option<SocketId> {
         None
     }
 

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::arena::{Arenas, NEVER, NO_ARENA, NotGiven, PAGE, Region, SOON, Source};
-use crate::blocks::{Blocks, MAX_ORDER};
+use crate::blocks::{Blocks, MAX_BUF, MAX_ORDER};
 use crate::task::{Scheduler, TaskId};
 
 /// log2 of a step's pages: 4 MiB, which the kernel registers in less than a millisecond. Of what a request needs, only
@@ -69,6 +69,14 @@ pub(crate) struct Store {
     shared: bool,
     /// Addresses of shared memory that operations use which nobody waits for.
     pinned: RefCell<Vec<Range<usize>>>,
+    /// Where it is noted that nobody has any of it, if another executor has lent the memory.
+    lent: Option<LentNote>,
+}
+
+/// Where a store of lent memory is noted, once nobody has any of it.
+pub(crate) struct LentNote {
+    pub(crate) number: u32,
+    pub(crate) returned: Rc<RefCell<Vec<u32>>>,
 }
 
 struct StoreStep {
@@ -128,7 +136,45 @@ impl Store {
             settled: Cell::new(true),
             shared,
             pinned: RefCell::default(),
+            lent: None,
         }
+    }
+
+    /// A store of memory that other executors lend, one stretch at a time; of none yet.
+    pub(crate) fn of_lent(note: LentNote, scheduler: Rc<Scheduler>, arenas: Rc<Arenas>) -> Self {
+        let headers = Region::new(size_of::<Header>());
+        let mut store = Self::with(Region::lent(), headers, false, scheduler, arenas);
+        store.steps = (0..=MAX_BUF / STEP).map(|_| StoreStep::unused()).collect();
+        (store.pages, store.lent) = (1, Some(note));
+        store
+    }
+
+    /// Another executor lends memory; `shared` if others change it meanwhile.
+    pub(crate) fn lend_out(&mut self, base: NonNull<u8>, bytes: usize, shared: bool) {
+        self.memory.lend(base, bytes);
+        self.shared = shared;
+        self.wakeful.set(true);
+        if shared {
+            self.arenas.share(self.memory.part(0, bytes));
+        }
+        let header = self.header(0);
+        header.refs.set(1);
+        header.order.set(0);
+        header.writer.set(shared);
+        header.pinned.set(u32::from(shared));
+    }
+
+    /// The lent memory is given back: nobody has any of it.
+    #[cold]
+    fn end_loan(&self, note: &LentNote) {
+        if self.shared {
+            self.arenas.unshare(self.memory.part(0, self.memory.len()));
+        }
+        // It is none of the store's own.
+        let mut free = self.free.borrow_mut();
+        free.blocks.take(0);
+        free.bytes -= PAGE;
+        note.returned.borrow_mut().push(note.number);
     }
 
     /// Bytes in all.
@@ -236,6 +282,9 @@ impl Store {
     /// Wakes the tasks that wait for memory, and notes that there may be too much of it.
     #[cold]
     fn tell(&self) {
+        if let Some(note) = &self.lent {
+            return self.end_loan(note);
+        }
         if self.settled.replace(false) && self.arenas.next_look.get() == NEVER {
             self.arenas.next_look.set(SOON);
         }
@@ -331,7 +380,7 @@ impl Drop for Store {
     fn drop(&mut self) {
         self.used()
             .for_each(|step| self.arenas.end(self.steps[step].arena.get(), self.pages_of(step) * PAGE));
-        if self.shared {
+        if self.shared && self.lent.is_none() {
             self.arenas.unshare(self.memory.part(0, self.memory.len()));
         }
     }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
+use crate::cpu::ThreadClock;
 use crate::exec::Io;
 use crate::pulse::Pulse;
 use crate::task::Scheduler;
@@ -64,7 +65,7 @@ impl Io {
         most: Duration,
         stuck: impl FnOnce(Stuck) + Send + 'static,
     ) -> std::io::Result<Watch> {
-        let (clock, stop) = (own_clock()?, Arc::<Stop>::default());
+        let (clock, stop) = (ThreadClock::own()?, Arc::<Stop>::default());
         let scheduler = Rc::clone(&self.0.core.scheduler);
         let (watched, theirs) = (Watched(&raw const scheduler.pulse), Arc::clone(&stop));
         let thread = Builder::new().name("watch".into()).spawn(move || {
@@ -89,10 +90,10 @@ impl Drop for Watch {
 }
 
 /// Looks until the watch ends, or a task has used up its time.
-fn look(pulse: &Pulse, stop: &Stop, clock: libc::clockid_t, most: Duration) -> Option<Stuck> {
+fn look(pulse: &Pulse, stop: &Stop, clock: ThreadClock, most: Duration) -> Option<Stuck> {
     let mut seen = None;
     while !stop.wait(most / LOOKS) {
-        let (turns, now) = (pulse.turns(), used(clock));
+        let (turns, now) = (pulse.turns(), clock.used());
         match seen {
             Some((since, before)) if turns == Some(since) => {
                 let used = now.saturating_sub(before);
@@ -109,25 +110,6 @@ fn look(pulse: &Pulse, stop: &Stop, clock: libc::clockid_t, most: Duration) -> O
         }
     }
     None
-}
-
-/// The clock of this thread's processor time.
-fn own_clock() -> std::io::Result<libc::clockid_t> {
-    let mut clock = 0;
-    // SAFETY: the thread is this one, and so is there; the clock's number is written to a place for it.
-    match unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) } {
-        0 => Ok(clock),
-        error => Err(std::io::Error::from_raw_os_error(error)),
-    }
-}
-
-/// Processor time that a thread has used; none once it has ended.
-fn used(clock: libc::clockid_t) -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is written to a place for it.
-    let got = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    let seconds = if got == 0 { u64::try_from(time.tv_sec).unwrap_or(0) } else { 0 };
-    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// A debugger has this process.

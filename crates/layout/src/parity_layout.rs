@@ -102,6 +102,24 @@ impl ParityLayout {
         }
     }
 
+    /// The layout of RAID 6 whose rows are those of RAID 5 with this one, with Q on a member more; none if there is none.
+    #[must_use]
+    pub fn with_q_apart(self) -> Option<Self> {
+        let number = self.md_number();
+        // Q behind a parity that stays on the last member is RAID 6 with both of them last.
+        if self == ParityLayout::ParityLast {
+            return Some(self);
+        }
+        Self::ALL.into_iter().find(|other| other.md_number() == number + 16 && number < 5)
+    }
+
+    /// The layout of RAID 5 whose rows are those of RAID 6 with this one, without the last member, which has all of Q; none if it has
+    /// not.
+    #[must_use]
+    pub fn without_q_apart(self) -> Option<Self> {
+        Self::ALL.into_iter().find(|five| five.md_number() <= 5 && five.with_q_apart() == Some(self))
+    }
+
     /// Whether an array of `level` can have this layout.
     #[must_use]
     pub const fn belongs_to(self, level: Level) -> bool {

@@ -82,12 +82,13 @@ impl Cause {
             OpKind::Discard { offset, .. } => (Operation::Discard, Some(offset)),
             OpKind::WriteZeroes { offset, .. } => (Operation::WriteZeroes, Some(offset)),
             OpKind::Flush { .. } => (Operation::Flush, None),
-            // Sockets are no members.
+            // Sockets and other executors are no members.
             OpKind::Probe { .. }
             | OpKind::Map { .. }
             | OpKind::Accept { .. }
             | OpKind::Recv { .. }
-            | OpKind::Send { .. } => (Operation::Probe, None),
+            | OpKind::Send { .. }
+            | OpKind::Ask { .. } => (Operation::Probe, None),
         };
         Self { operation: Some(operation), offset, error: Some(error) }
     }

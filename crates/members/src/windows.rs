@@ -8,8 +8,8 @@ use brindle_io::{Io, OpClass, Task};
 use crate::process::{Process, ProcessError};
 use crate::yielding::{Begun, Yielding};
 
-/// Windows under way at the same time: members are kept busy while one is computed.
-const IN_FLIGHT: usize = 3;
+/// Windows under way at the same time, if they are large: members are kept busy while one is computed.
+pub const IN_FLIGHT: usize = 3;
 
 /// The work of a process, as its owner knows it.
 pub trait Windowed {
@@ -19,6 +19,11 @@ pub trait Windowed {
     /// Requests of clients since the owner began: beside them a process makes room.
     fn requests(&self) -> u64 {
         0
+    }
+
+    /// Windows that are under way at the same time.
+    fn in_flight(&self) -> usize {
+        IN_FLIGHT
     }
 
     /// The window at or behind a position, of `total` bytes: where it begins, and its bytes. 0 bytes if none begins there yet:
@@ -80,7 +85,7 @@ impl<K: Copy, W: Windowed> Windows<K, W> {
     /// Begins as many as may be under way.
     fn begin(&mut self) {
         let total = self.process.progress().total;
-        let most = if self.yielding.is_crowded() { 1 } else { IN_FLIGHT };
+        let most = if self.yielding.is_crowded() { 1 } else { self.work.in_flight() };
         while self.running.len() < most && self.next < total && !self.process.is_stopped() {
             let (at, len) = self.work.place(self.next, total);
             self.next = at;

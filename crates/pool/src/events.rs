@@ -8,8 +8,10 @@ use brindle_members::set::Noticed;
 pub enum PoolEvent {
     /// A member is out of use.
     MemberFailed,
-    /// A member that was out of use is in use again, or another device in its place.
+    /// A member that was out of use is in use again.
     MemberReturned,
+    /// Another device has a member's place, by order or as a spare.
+    MemberReplaced,
     /// A member has no room for a write.
     Full,
     /// A member that had none has room again.
@@ -39,7 +41,12 @@ impl PoolEvent {
     pub(crate) fn goes_down(self) -> bool {
         matches!(
             self,
-            Self::MemberFailed | Self::MemberReturned | Self::NotReplaced | Self::Broken | Self::Renamed
+            Self::MemberFailed
+                | Self::MemberReturned
+                | Self::MemberReplaced
+                | Self::NotReplaced
+                | Self::Broken
+                | Self::Renamed
         )
     }
 
@@ -48,6 +55,7 @@ impl PoolEvent {
         match self {
             Self::MemberFailed => "member-failed",
             Self::MemberReturned => "member-returned",
+            Self::MemberReplaced => "member-replaced",
             Self::NotReplaced => "not-replaced",
             Self::Full => "member-full",
             Self::SpaceAgain => "space-again",
@@ -74,6 +82,7 @@ impl Kind for PoolEvent {
             Self::MemberFailed if why == Some(&Cause::REPLACED) => "is not used any more",
             Self::MemberFailed => "failed: it is out of use",
             Self::MemberReturned => "is in use again: it gets what it lacks",
+            Self::MemberReplaced => "is another device from now on: it gets what it lacks",
             Self::NotReplaced => {
                 "was not replaced: the device that was to take its place failed, or the pool stopped"
             }

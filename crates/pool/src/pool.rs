@@ -17,6 +17,7 @@ use crate::log::queue::{Item, Source, Ticket};
 use crate::opening::create::{VdevSpec, capacity, check_name};
 use crate::opening::look::PoolOpenError;
 use crate::opening::returned::{MemberError, Replacement};
+use crate::spares::SpareDevice;
 use crate::upkeep::scrubs::{Checked, Scrub, ScrubError, ScrubKind, Scrubbed};
 use crate::volume::PoolVolume;
 pub use parts::{Busy, MapUse, PoolMember, ResilverProgress};
@@ -148,7 +149,7 @@ impl Pool {
         let members = &core.set.members;
         let damage = core.damage.borrow();
         let space = core.space.borrow();
-        let lacks = space.lacking_of(members.len().into());
+        let totals = space.totals(members.len().into());
         let member = |member: u16| {
             let spare = || core.spares.device(member).map(|spare| spare.id);
             let MemberDamage { found, mended } = damage.members.get(&member).copied().unwrap_or_default();
@@ -162,15 +163,16 @@ impl Pool {
                 is_offline: core.is_offline(member),
                 is_gone: core.is_gone(member),
                 is_spare: core.is_spare(member),
-                lacks: lacks.get(usize::from(member)).copied().unwrap_or(0),
+                succeeds: core.predecessor_of(member),
+                lacks: totals.lacks.get(usize::from(member)).copied().unwrap_or(0),
             }
         };
         PoolStatus {
             capacity: capacity(&core.label.get()),
             sold: core.volumes.sold(),
-            stored: space.live_blocks().saturating_sub(core.map.borrow().hidden()) << 12,
-            thin: space.thin_blocks() << 12,
-            segments: space.usage(),
+            stored: totals.live.saturating_sub(core.map.borrow().hidden()) << 12,
+            thin: totals.thin << 12,
+            segments: totals.usage,
             broken: core.record.is_broken(),
             damage: damage.total,
             damaged: core.damaged(&damage.lost),
@@ -185,10 +187,10 @@ impl Pool {
                 raising: core.cleaner.is_thin(),
                 resilvering: core.resilvering.is_busy(),
                 failing: core.record.is_pending(),
-                pinned: space.pinned(),
-                lacking: space.count_lacking(),
+                pinned: totals.pinned,
+                lacking: totals.lacking,
                 reaping: core.map.borrow().dead.len(),
-                reused: space.reused(),
+                reused: totals.reused,
                 freed: space.freed,
             },
             resilver: core.resilvering.detail().map(|detail| ResilverProgress {
@@ -443,6 +445,21 @@ impl Pool {
     pub fn check_spare(&self, name: &str, bytes: u64) -> Result<(), MemberError> {
         self.0.check_changes()?;
         self.0.check_spare(name, bytes)
+    }
+
+    /// A member is lost, and no spare takes its role: another content's spare would be used.
+    pub fn lacks_a_spare(&self) -> bool {
+        self.0.lacks_a_spare()
+    }
+
+    /// Spares that the pool does not need now, since no member is lost.
+    pub fn spares_to_give(&self) -> Vec<SpareDevice> {
+        self.0.spares_to_give()
+    }
+
+    /// Whether a device of the same reactor is large enough for a member that is lost.
+    pub fn has_use_for(&self, device: MemberId) -> bool {
+        self.0.has_use_for(device)
     }
 
     /// Gives a vdev one member more.

@@ -55,6 +55,11 @@ impl<V: Volume> Client<V> {
         &self.oracle
     }
 
+    /// Bytes of the volume whose content is known: one that grows has more.
+    fn known_size(&self) -> u64 {
+        self.volume.limits().size.min(self.oracle.borrow().size())
+    }
+
     /// The volume.
     pub fn volume(&self) -> &V {
         &self.volume
@@ -122,7 +127,7 @@ impl<V: Volume> Client<V> {
     /// # Errors
     /// The fault of an answer.
     pub async fn read_all(&self) -> Result<(), Trouble> {
-        for (offset, len) in steps(self.volume.limits().size) {
+        for (offset, len) in steps(self.known_size()) {
             self.ask(Request::Read { offset, len }).await?;
         }
         Ok(())
@@ -133,7 +138,7 @@ impl<V: Volume> Client<V> {
     /// # Errors
     /// The fault of an answer.
     pub async fn write_all(&self) -> Result<(), Trouble> {
-        for (offset, len) in steps(self.volume.limits().size) {
+        for (offset, len) in steps(self.known_size()) {
             self.ask(Request::Write { offset, len, fua: false }).await?;
         }
         self.ask(Request::Flush).await
@@ -148,7 +153,7 @@ impl<V: Volume> Client<V> {
             let client = self.clone();
             io.spawn(async move {
                 let random = Random::stream(seed, lane + 1);
-                let mut load = Load::new(random, client.volume.limits().size, mix);
+                let mut load = Load::new(random, client.known_size(), mix);
                 let mut troubles = Vec::new();
                 for _ in 0..requests {
                     troubles.extend(client.ask(load.next_request()).await.err());

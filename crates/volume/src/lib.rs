@@ -4,6 +4,7 @@
 //! array or pool it is, is unknown here. A volume can be a member ([`nest`]), and a member a volume ([`LoneMember`]).
 
 mod error;
+pub mod forwarded;
 mod limits;
 mod lone_member;
 pub mod nest;
@@ -11,6 +12,7 @@ mod slices;
 mod volume;
 
 pub use error::VolumeError;
+pub use forwarded::{Forward, Forwarded};
 pub use limits::Limits;
 pub use lone_member::LoneMember;
 pub use slices::{bytes, stretches};

@@ -68,7 +68,8 @@ async fn carry_out(volume: &impl Volume, op: ServedOp) -> Result<(), VolumeError
         | OpKind::Probe { .. }
         | OpKind::Accept { .. }
         | OpKind::Recv { .. }
-        | OpKind::Send { .. } => Err(VolumeError::Unsupported),
+        | OpKind::Send { .. }
+        | OpKind::Ask { .. } => Err(VolumeError::Unsupported),
     }
 }
 

@@ -3,10 +3,13 @@
 
 pub mod assemble;
 mod checksum;
+pub mod console;
 pub mod control;
 pub mod drive_model;
 mod feed;
+pub mod fuse_calls;
 pub mod imsm;
+pub mod imsm_set;
 pub mod iscsi_login;
 pub mod iscsi_session;
 pub mod job_file;
@@ -18,6 +21,7 @@ pub mod nbd_client;
 pub mod nbd_options;
 pub mod nbd_tls;
 pub mod nbd_transmission;
+pub mod partition_tables;
 pub mod partitions;
 pub mod plan;
 pub mod pool_members;

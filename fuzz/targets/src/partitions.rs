@@ -49,7 +49,7 @@ pub fn run(data: &[u8]) {
 }
 
 /// The answer once all pages are known that are asked for.
-fn known<T>(
+pub(crate) fn known<T>(
     size: u64,
     patches: &[(u64, &[u8])],
     mut ask: impl FnMut(&[Sample<'_>]) -> Result<T, (u64, usize)>,

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use brindle_fuzz_targets::mutate::{Chance, mutate};
 use brindle_fuzz_targets::{
-    assemble, control, drive_model, imsm, iscsi_login, iscsi_session, job_file, md_sidecars, md_superblock,
-    nbd_client, nbd_options, nbd_tls, nbd_transmission, partitions, plan, pool_members, rights,
-    scsi_commands, signature, trace,
+    assemble, console, control, drive_model, fuse_calls, imsm, imsm_set, iscsi_login, iscsi_session,
+    job_file, md_sidecars, md_superblock, nbd_client, nbd_options, nbd_tls, nbd_transmission,
+    partition_tables, partitions, plan, pool_members, rights, scsi_commands, signature, trace,
 };
 
 /// Longer inputs are cut.
@@ -70,6 +70,21 @@ fn containers_of_intel() {
 }
 
 #[test]
+fn requests_to_the_console() {
+    replay("console", console::run, 20_000);
+}
+
+#[test]
+fn sets_of_disks_of_intel() {
+    replay("imsm_set", imsm_set::run, 5_000);
+}
+
+#[test]
+fn tables_with_their_backups() {
+    replay("partition_tables", partition_tables::run, 10_000);
+}
+
+#[test]
 fn sets_of_hostile_members() {
     replay("assemble", assemble::run, 4_000);
 }
@@ -87,6 +102,11 @@ fn nbd_servers() {
 #[test]
 fn nbd_handshakes() {
     replay("nbd_options", nbd_options::run, 4_000);
+}
+
+#[test]
+fn kernels_of_mounts() {
+    replay("fuse_calls", fuse_calls::run, 1_000);
 }
 
 #[test]

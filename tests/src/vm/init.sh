@@ -19,6 +19,10 @@ load() {
 }
 load /modules/order
 
+# The log of a machine that hangs has the stack of the task, and what the kernel did about a disk that does not answer. While it boots
+# such lines would only take time.
+echo 7 >/proc/sys/kernel/printk
+
 # Disks appear when they like and in no promised order: the serial number of a virtio disk or the unit number of a SCSI
 # disk says which is which. The last one takes what scripts hand over.
 disks=$(cat /disks)

@@ -279,6 +279,7 @@ fn the_unit_of_the_console_is_exposed_at_most_by_2_and_is_not_enabled() {
     let Some(deb) = or_skip(package_of(".deb")) else { return };
     let all = run("dpkg-deb", &["--contents", text(&deb)]).ok().text();
     assert!(all.contains("lib/systemd/system/brindle-console.service"), "{all}");
+    assert!(all.contains("usr/lib/sysusers.d/brindle.conf"), "{all}");
     assert!(!all.contains(".wants/"), "{all}");
 }
 

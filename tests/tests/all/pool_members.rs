@@ -298,7 +298,11 @@ fn members_are_taken_out_brought_back_and_replaced_while_a_pool_is_served() {
     assert_eq!(status["pool"]["state"][0], "online", "{status}");
     assert!(client.read(0, 4 * MIB) == content, "nothing is lost");
     client.close();
-    server.stop_after_telling(&["it is out of use: by command", "is in use again: it gets what it lacks"]);
+    server.stop_after_telling(&[
+        "it is out of use: by command",
+        "is in use again",
+        "is another device from now on",
+    ]);
     tank.members[3] = third;
     let old = std::mem::replace(&mut tank.members[2], new);
     tank.run("check", &tank.members).ok();
@@ -352,5 +356,9 @@ fn a_replacement_is_waited_for_and_what_is_wrong_with_an_order_is_said() {
     let mut client = tank.client("one");
     assert!(client.read(0, 4 * MIB) == content, "nothing is lost");
     client.close();
-    server.stop_after_telling(&["it is out of use: by command", "is in use again: it gets what it lacks"]);
+    server.stop_after_telling(&[
+        "it is out of use: by command",
+        "is in use again",
+        "is another device from now on",
+    ]);
 }

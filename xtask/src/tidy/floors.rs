@@ -65,7 +65,7 @@ const EXPORT: Floors = &[
     &["iscsi::pdu"],
     // Commands that wait: the task of a connection, and the nexus that a later connection goes on with.
     &["iscsi::connection::task"],
-    &["iscsi", "nbd"],
+    &["fuse", "iscsi", "nbd"],
 ];
 
 const LAB: Floors = &[

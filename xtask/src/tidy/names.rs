@@ -69,12 +69,17 @@ const NO_UNSAFE: Rule = Rule {
 
 const DOORS: Rule = Rule {
     name: "doors",
-    bans: &[Ban::Path(&["brindle_export", "nbd"]), Ban::Path(&["brindle_export", "iscsi"])],
+    bans: &[
+        Ban::Path(&["brindle_export", "nbd"]),
+        Ban::Path(&["brindle_export", "iscsi"]),
+        Ban::Path(&["brindle_export", "fuse"]),
+    ],
     way_out: "a host has doors as a list of one trait: say it in crates/host/src/doors, or by a method of `Door`",
 };
 
-/// Files of the host that may name a protocol: its doors, devices of the kernel, which are NBD's, and errors.
-const OF_PROTOCOLS: [&str; 4] = ["src/doors", "src/attach", "src/attaching.rs", "src/error.rs"];
+/// Files of the host that may name a protocol: its doors, devices of the kernel, which are NBD's, mounts, which are FUSE's, and errors.
+const OF_PROTOCOLS: [&str; 5] =
+    ["src/doors", "src/attach", "src/attaching.rs", "src/mounting.rs", "src/error.rs"];
 
 const NO_KIND: Rule = Rule {
     name: "kinds of content",

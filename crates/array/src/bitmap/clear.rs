@@ -12,6 +12,7 @@ use super::IntentBitmap;
 use crate::array::{Array, Running};
 use crate::core::Core;
 use crate::keeper::StateChange;
+use crate::lineage::WeakLineage;
 use crate::row_log::LogHost;
 
 impl Array {
@@ -21,14 +22,14 @@ impl Array {
             let recorded = Duration::from_secs(bitmap.daemon_sleep().into());
             let pause = self.0.core.config.daemon_sleep.unwrap_or(recorded);
             let io = &self.0.core.io;
-            drop(io.spawn(rounds(Rc::downgrade(&self.0), Rc::downgrade(&bitmap), io.clone(), pause)));
+            drop(io.spawn(rounds(self.0.downgrade(), Rc::downgrade(&bitmap), io.clone(), pause)));
         }
         self
     }
 }
 
 /// Ends with the array, or with the bitmap.
-async fn rounds(array: Weak<Running>, bitmap: Weak<dyn IntentBitmap>, io: Io, pause: Duration) {
+async fn rounds(array: WeakLineage<Running>, bitmap: Weak<dyn IntentBitmap>, io: Io, pause: Duration) {
     loop {
         io.sleep(pause).await;
         let (Some(array), Some(bitmap)) = (array.upgrade(), bitmap.upgrade()) else { return };

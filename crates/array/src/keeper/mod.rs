@@ -4,6 +4,7 @@
 pub(crate) mod change;
 mod commit;
 mod exposed;
+mod form;
 mod presumed;
 mod roles;
 mod stop;
@@ -28,6 +29,7 @@ use crate::no_space::ranges::AwaitingSpace;
 use crate::row_log::{LogHost, OnRecord};
 use change::Changing;
 pub use change::StateChange;
+pub(crate) use form::Recast;
 use presumed::Presumed;
 pub(crate) use stop::MaintenanceGuard;
 use stop::StopPhase;
@@ -35,6 +37,16 @@ pub(crate) use sync_map::SyncMap;
 
 /// Whether every byte survives the loss of these roles.
 pub(crate) type CanLose = Box<dyn Fn(&[u16]) -> bool>;
+
+/// A record, and how the array is by it.
+pub(crate) struct KeptRecord {
+    pub(crate) ledger: Rc<dyn Ledger>,
+    /// The state on record.
+    pub(crate) found: State,
+    /// Where redundancy is in sync.
+    pub(crate) sync_map: SyncMap,
+    pub(crate) events: Rc<Events>,
+}
 
 /// Why the array takes no writes any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +65,7 @@ pub(crate) struct Keeper {
     io: Io,
     pub(crate) members: Rc<Members>,
     can_lose: CanLose,
-    pub(crate) ledger: Box<dyn Ledger>,
+    pub(crate) ledger: Rc<dyn Ledger>,
     config: OpenConfig,
     /// Redundancy exists, so that dirty and clean mean something, and members may be written to: changes of the state are
     /// put on record.
@@ -80,29 +92,27 @@ pub(crate) struct Keeper {
     changing: Cell<Option<StateChange>>,
     pub(crate) sync_map: SyncMap,
     pub(crate) presumed: Presumed,
-    events: Events,
+    events: Rc<Events>,
     flushes: Rc<Flushes>,
     pub(crate) awaiting_space: AwaitingSpace,
 }
 
 impl Keeper {
-    /// A keeper of what `ledger` has on record. `dependence` says whether there is redundancy, `sync_map` where it is
-    /// in sync.
+    /// A keeper of a record. `dependence` says whether there is redundancy.
     pub(crate) fn new(
         io: &Io,
         members: Rc<Members>,
         can_lose: CanLose,
         dependence: Dependence,
-        ledger: Box<dyn Ledger>,
-        sync_map: SyncMap,
+        record: KeptRecord,
         config: OpenConfig,
     ) -> Rc<Self> {
-        let found = State { dirty: false, resync_offset: ledger.in_doubt() };
+        let KeptRecord { ledger, found, sync_map, events } = record;
         let presumed = Presumed::of(ledger.presumed());
         let keeper = Rc::new_cyclic(|me: &Weak<Self>| Self {
             me: me.clone(),
             io: io.clone(),
-            events: Events::new(io),
+            events,
             flushes: Flushes::new(io),
             awaiting_space: AwaitingSpace::default(),
             members,
@@ -149,7 +159,7 @@ impl Keeper {
         &self.flushes
     }
 
-    pub(crate) fn events(&self) -> &Events {
+    pub(crate) fn events(&self) -> &Rc<Events> {
         &self.events
     }
 
@@ -553,7 +563,8 @@ async fn clean_when_idle(keeper: Weak<Keeper>, io: Io, idle: brindle_io::Duratio
         }
         // An error has closed the array: there is nothing left to do, and no caller to report to.
         let marked = keeper.change(async |keeper| keeper.mark_clean().await).await;
-        if marked.unwrap_or(true) {
+        // Marked clean by others, it leaves nothing to do either: the next write begins another such task.
+        if marked.unwrap_or(true) || !keeper.is_dirty() {
             return;
         }
     }

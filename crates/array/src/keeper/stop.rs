@@ -90,6 +90,13 @@ impl Keeper {
         self.stop_phase.set(StopPhase::Over);
     }
 
+    /// The run goes on in another shape, with a keeper of that: this one records nothing any more. The caller has the turn.
+    pub(crate) fn hand_over(&self) {
+        self.closed.set(Closed::Stopping);
+        self.ready.set(false);
+        self.stop_phase.set(StopPhase::Over);
+    }
+
     pub(super) fn refuse_if_over(&self) -> Result<(), VolumeError> {
         if self.stop_phase.get() == StopPhase::Over { Err(VolumeError::Stopping) } else { Ok(()) }
     }

@@ -4,6 +4,7 @@
 //! changes; that is the same for every ledger. A ledger writes the state to devices and finds it there again.
 
 mod add;
+mod grow;
 pub(crate) mod limit;
 mod logged;
 mod null;
@@ -25,6 +26,7 @@ pub use crate::bitmap::Refusals;
 
 pub use crate::bitmap::error::{BitmapError, BitmapSpec, MAX_WRITE_BEHIND};
 pub use add::{AddError, Joined, NewDevice, NotTaken};
+pub use grow::{Form, GrowError, Room};
 pub use limit::Limit;
 pub use logged::LoggedParity;
 pub use null::Nothing;
@@ -363,6 +365,31 @@ pub trait Ledger {
     /// Makes the bitmap [named](Ledger::name_bitmap) last the array's own; that is on record. It has the bits clear that the
     /// other has, if there is one, which gets no updates any more.
     fn settle_bitmap(&self) {}
+
+    /// Bytes that each device in a role has for data, in the order of roles; none if this record keeps the shape of its array
+    /// for good.
+    ///
+    /// # Errors
+    /// A [`GrowError`]: the reason why it does.
+    fn rooms(&self) -> Result<Vec<Room>, GrowError> {
+        Err(GrowError::Unrecorded)
+    }
+
+    /// Whether the record could say that the array has this shape.
+    ///
+    /// # Errors
+    /// A [`GrowError`].
+    fn check_form(&self, form: &Form) -> Result<(), GrowError> {
+        let _ = form;
+        Err(GrowError::Unrecorded)
+    }
+
+    /// The next record says that the array has this shape, which was [checked](Ledger::check_form). The keeper asks for it only
+    /// when all else is settled, all members are in sync, and nothing is written. Where there is a bitmap, one for that shape takes
+    /// its place with the same record: its bits are set beyond `in_doubt`.
+    fn take_form(&self, form: &Form, geometry: &Geometry, in_doubt: Option<u64>) {
+        let _ = (form, geometry, in_doubt);
+    }
 
     /// The array's write-intent bitmap, if it has one.
     fn bitmap(&self) -> Option<Rc<dyn IntentBitmap>> {

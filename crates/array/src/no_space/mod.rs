@@ -13,14 +13,13 @@ pub(crate) mod ranges;
 mod record;
 mod settle;
 
-use std::rc::{Rc, Weak};
-
 use brindle_io::{Duration, Io};
 use brindle_layout::Family;
 use brindle_volume::VolumeError;
 
 use crate::array::{Array, Running};
 use crate::data::report::SyncMode;
+use crate::lineage::WeakLineage;
 use crate::sync_len::sync_len;
 
 /// Pause before writes that found no space are tried again; doubled each time, up to the longest.
@@ -34,7 +33,7 @@ const ALIGNMENT: u64 = 64 << 10;
 impl Array {
     /// Has ranges that found no space brought in sync again.
     pub(crate) fn tried_again(self) -> Self {
-        let (me, io) = (Rc::downgrade(&self.0), self.0.core.io.clone());
+        let (me, io) = (self.0.downgrade(), self.0.core.io.clone());
         let begin = move || drop(io.spawn(bring_in_sync(me.clone(), io.clone())));
         self.0.core.on_no_space.get_or_init(|| Box::new(begin));
         self
@@ -66,7 +65,7 @@ impl Running {
 }
 
 /// Tries now and then to bring ranges in sync that found no space, until all of them are or the array ends.
-async fn bring_in_sync(array: Weak<Running>, io: Io) {
+async fn bring_in_sync(array: WeakLineage<Running>, io: Io) {
     let mut pause = FIRST_PAUSE;
     loop {
         io.sleep(pause).await;

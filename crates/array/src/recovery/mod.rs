@@ -10,7 +10,7 @@ mod rebuild;
 mod record;
 
 use core::pin::pin;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
 use crate::process::{Process, ProcessError, ProcessKind};
 use brindle_io::sync::{Either, race};
@@ -18,6 +18,7 @@ use brindle_members::members::{Device, Members, RoleState};
 
 use crate::array::{Array, Running};
 use crate::config::Recovery;
+use crate::lineage::{Lineage, WeakLineage};
 
 /// Roles and the devices that are to be rebuilt in them.
 type Due = Vec<(u16, Device)>;
@@ -27,7 +28,7 @@ impl Array {
     pub(crate) fn recovered(self) -> Self {
         let core = &self.0.core;
         if self.is_kept_whole() {
-            drop(core.io.spawn(keep_whole(Rc::downgrade(&self.0), Rc::clone(&core.members))));
+            drop(core.io.spawn(keep_whole(self.0.downgrade(), Rc::clone(&core.members))));
         }
         self
     }
@@ -55,7 +56,7 @@ impl Array {
     fn rebuildable(&self) -> Due {
         let core = &self.0.core;
         let (members, keeper) = (&core.members, &core.keeper);
-        let waits = self.needs_resync() || keeper.is_stopping();
+        let waits = self.needs_resync() || keeper.is_stopping() || self.0.growing.get();
         if waits || keeper.is_broken() || members.all_in_sync() {
             return Due::new();
         }
@@ -104,11 +105,15 @@ impl Array {
 
 /// Rebuilds lost members as soon as possible, until the array's run has ended. A recovery that ended early is tried
 /// again when something has changed, or when that is [asked for](Array::recover_again).
-async fn keep_whole(array: Weak<Running>, members: Rc<Members>) {
+async fn keep_whole(array: WeakLineage<Running>, members: Rc<Members>) {
     let mut tried = (Due::new(), None, 0, 0);
     loop {
         let next = members.changed().until(|| {
-            let Some(running) = array.upgrade().filter(|array| !array.core.ended.get()) else {
+            // In another shape the array has another such task.
+            let goes_on = |array: &Lineage<Running>| {
+                !array.core.ended.get() && Rc::ptr_eq(&array.core.members, &members)
+            };
+            let Some(running) = array.upgrade().filter(goes_on) else {
                 return Some(None);
             };
             let array = Array(running);

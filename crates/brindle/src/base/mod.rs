@@ -1,5 +1,6 @@
 //! Modules that all other folders use: failures, reports, texts and units, logs, places of running servers. They know no flag.
 
+pub(crate) mod cores;
 pub(crate) mod deadline;
 pub(crate) mod executable;
 pub(crate) mod exit_status;

@@ -108,6 +108,9 @@ pub(crate) struct ArrayReport {
     /// Devices without superblock that may be members of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     open_roles: Vec<OpenRole>,
+    /// The container that it is a volume of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container: Option<OwnContainer>,
     /// Things that stand on it; only where that is looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     holds: Option<Vec<ContentReport>>,
@@ -146,6 +149,44 @@ impl OpenRole {
     pub(crate) fn text(&self) -> String {
         let Self { path, role, command } = self;
         format!("{path} has no superblock that can be used, and may be role {role}: {command}")
+    }
+}
+
+/// The container of Intel's that a volume is in, with all disks of its table.
+#[derive(Debug, Serialize)]
+pub(crate) struct OwnContainer {
+    pub(crate) uuid: String,
+    /// As mdadm writes it: eight hexadecimal digits.
+    pub(crate) family: String,
+    pub(crate) generation: u32,
+    /// Names of its volumes, in the order of their numbers.
+    pub(crate) volumes: Vec<String>,
+    pub(crate) disks: Vec<DiskOfContainer>,
+}
+
+/// A disk of a container.
+#[derive(Debug, Serialize)]
+pub(crate) struct DiskOfContainer {
+    pub(crate) number: usize,
+    pub(crate) serial: String,
+    /// `configured`, `spare`, `failed`, or `unused` of one that is none of these.
+    pub(crate) state: &'static str,
+    /// The device that it is, if that was named and is read.
+    pub(crate) path: Option<String>,
+}
+
+impl OwnContainer {
+    /// For people, in lines.
+    fn text(&self) -> impl Iterator<Item = String> {
+        let Self { uuid, family, generation, .. } = self;
+        let volumes: Vec<String> = self.volumes.iter().map(|name| name.escape_debug().to_string()).collect();
+        let head =
+            format!("{uuid}, family {family}, generation {generation}, volumes {}", volumes.join(", "));
+        let disk = |disk: &DiskOfContainer| {
+            let path = disk.path.as_ref().map_or_else(|| "not here".to_owned(), String::clone);
+            format!("disk {}, serial {}: {}, {path}", disk.number, disk.serial.escape_debug(), disk.state)
+        };
+        std::iter::once(head).chain(self.disks.iter().map(disk)).collect::<Vec<_>>().into_iter()
     }
 }
 
@@ -204,6 +245,7 @@ impl ArrayReport {
                 .collect(),
             left_out: None,
             open_roles: Vec::new(),
+            container: None,
             holds: None,
         }
     }
@@ -222,6 +264,12 @@ impl ArrayReport {
     /// Adds devices that may be members of it.
     pub(crate) fn with_open_roles(mut self, open: Vec<OpenRole>) -> Self {
         self.open_roles = open;
+        self
+    }
+
+    /// Adds the container that it is a volume of.
+    pub(crate) fn within(mut self, container: OwnContainer) -> Self {
+        self.container = Some(container);
         self
     }
 
@@ -296,6 +344,9 @@ impl ArrayReport {
         }
         for open in &self.open_roles {
             row("Perhaps", open.text());
+        }
+        for line in self.container.iter().flat_map(OwnContainer::text) {
+            row("Container", line);
         }
         for held in self.holds.iter().flatten() {
             let label = held.label.as_ref().map(|label| format!(" \"{}\"", label.escape_debug()));

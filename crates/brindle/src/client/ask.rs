@@ -20,6 +20,7 @@ use crate::base::{log, report, runtime};
 use crate::client::control::{self, Answer, AsTold, Ask, DeviceFlag, Line, Request, Response, Told};
 use crate::client::health::Health;
 use crate::client::next_step;
+use crate::devices::mounts;
 use crate::devices::world::attach;
 use crate::flags::cli::{Flag, Runtime, Said, Status, Stop};
 pub(crate) use order::{Order, known_as};
@@ -365,6 +366,7 @@ pub(crate) fn stop(args: &Stop) -> Result<(), Failure> {
         }
     };
     let answer = control::stop(order.line()?, array, waiting)?;
+    mounts::clear();
     if args.json {
         return report::print_json(&answer);
     }

@@ -31,6 +31,7 @@ pub(crate) fn console(args: &Console) -> Result<(), Failure> {
         runtime_dir: absolute(&runtime::folder(args.runtime.folder())?),
         token_file: absolute(&token_file),
         hosts: args.host.clone(),
+        program: program().map_err(|error| Failure::system("the path of this program", error))?,
         read_only: args.read_only,
     };
     let options =

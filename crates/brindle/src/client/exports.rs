@@ -19,7 +19,7 @@ fn ordered<T: Told>(flags: &Runtime, array: &str, order: Ask) -> Result<Answer<T
     Order::of(&folder, &target, Some(array))?.give(order)
 }
 
-fn tell(json: bool, answer: &impl Serialize, words: &str) -> Result<(), Failure> {
+pub(super) fn tell(json: bool, answer: &impl Serialize, words: &str) -> Result<(), Failure> {
     if json { report::print_json(answer) } else { report::print(words) }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn unexport(args: &Unexport) -> Result<(), Failure> {
 }
 
 /// The server that has a volume: by the volume's name, its pool's, or the device.
-fn server_of(flags: &Runtime, name: &str) -> Result<(PathBuf, String), Failure> {
+pub(super) fn server_of(flags: &Runtime, name: &str) -> Result<(PathBuf, String), Failure> {
     let folder = runtime::folder(flags.folder())?;
     let device = name.strip_prefix("/dev/").unwrap_or(name);
     let device = format!("/dev/{device}");

@@ -11,6 +11,7 @@ pub(crate) mod findings;
 pub(crate) mod health;
 pub(crate) mod metrics;
 pub(crate) mod monitor;
+pub(crate) mod mount;
 pub(crate) mod next_step;
 pub(crate) mod scan;
 pub(crate) mod scrub;

@@ -35,12 +35,16 @@ pub(crate) fn text_of_events(of: &[EventStatus]) -> String {
     text
 }
 
+fn shares_spares(text: &mut String, group: &str) {
+    push(text, format_args!("  shares spares with the arrays and pools of group {group}\n"));
+}
+
 fn of_array(status: &ExportStatus) -> String {
     let ExportStatus { name, pid, connections, requests, errors, .. } = status;
     let mut text =
         format!("{name}: {}\n  serves {} (pid {pid})\n", about(&status.array), status.doors.nbd.join(", "));
     if let Some(group) = &status.spare_group {
-        push(&mut text, format_args!("  shares spares with the arrays of group {group}\n"));
+        shares_spares(&mut text, group);
     }
     if let Some(seconds) = status.stale_for {
         push(
@@ -56,6 +60,7 @@ fn of_array(status: &ExportStatus) -> String {
         ),
     );
     clients::text(&mut text, status);
+    clients::reactors(&mut text, &status.doors.reactors);
     left_out(&mut text, &status.left_out);
     array(&mut text, &status.array);
     for nested in &status.arrays {
@@ -156,6 +161,9 @@ fn device(text: &mut String, device: &DeviceStatus) {
         push(text, format_args!("{:20}{drive}\n", ""));
     }
     push(text, format_args!("{:20}{}\n", "", counters(&device.io)));
+    if let Some(why) = &device.failing {
+        push(text, format_args!("{:20}SMART calls its drive failing: {}\n", "", why.escape_debug()));
+    }
     if let Some(times) = device.slower {
         push(text, format_args!("{:20}slow: takes {times} times as long as the others\n", ""));
     }

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use brindle_array::Array;
+use brindle_array::{Array, GrowSpec, Recovery};
 use brindle_host::Done;
+use brindle_host::opening::Tuning;
+use brindle_host::status::GrowthStatus;
 
 use crate::base::failure::Failure;
 use crate::base::runtime;
@@ -21,25 +23,43 @@ pub(crate) fn grow(args: &Grow) -> Result<(), Failure> {
     if !members.is_empty() {
         refuse_both(args.array.as_deref())?;
         let from: Vec<PathBuf> = args.from.iter().cloned().collect();
+        if let (Growth::Shape(spec), true) = (&growth, args.dry_run) {
+            return plan_stopped(args, &growth, *spec, &from);
+        }
+        let mut status = None;
         change(members, &from, |host, array| match &growth {
             Growth::Filed(filed) => file_bitmap(host, array, filed),
             growth => {
                 let given = host.world.io.block_on(growth.give(array));
-                given.map_err(|why| Failure::Refused(why.to_string()))
+                status = given.map_err(|why| Failure::Refused(why.to_string()))?;
+                Ok(())
             }
         })?;
         let now = match &growth {
             Growth::Filed(filed) => vec![filed.path.clone()],
             Growth::WriteBehind(_) => from,
-            Growth::Bitmap(_) | Growth::NoBitmap => Vec::new(),
+            Growth::Bitmap(_) | Growth::NoBitmap | Growth::Shape(_) => Vec::new(),
         };
-        return tell(args.json, &growth.described("the array"), || detail::of(members, &now));
+        let text = growth.described("the array", status.as_ref(), false);
+        return tell(args.json, &text, || detail::of(members, &now));
     }
     let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::meant(&folder, args.array.as_deref())?;
-    let request = growth.request()?;
+    let request = growth.request(args)?;
     let answer: Answer<Done> = Order::of(&folder, &target, args.array.as_deref())?.give(request)?;
-    tell(args.json, &growth.described(&answer.name), || Ok(&answer))
+    let text = growth.described(&answer.name, answer.growth.as_ref(), args.dry_run);
+    tell(args.json, &text, || Ok(&answer))
+}
+
+/// Shows what would become of an array that is not served. Nothing is written.
+fn plan_stopped(args: &Grow, growth: &Growth, spec: GrowSpec, bitmaps: &[PathBuf]) -> Result<(), Failure> {
+    let host = Host::open_to_change(&args.stopped.members, bitmaps, Tuning::USUAL, Recovery::Manual)?;
+    let planned = host.array.array.plan_growth(spec).map_err(|why| Failure::Refused(why.to_string()));
+    let planned = planned.map(|plan| GrowthStatus::of(&plan));
+    host.world.io.block_on(host.array.stop())?;
+    let planned = planned?;
+    let text = growth.described("the array", Some(&planned), true);
+    tell(args.json, &text, || Ok(&planned))
 }
 
 /// Makes the file of a bitmap, and gives it to the array.

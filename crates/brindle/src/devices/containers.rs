@@ -98,6 +98,17 @@ fn has_signature(name: &Path) -> bool {
     SECTORS.into_iter().any(|sector| has(sector) == Some(true))
 }
 
+/// Refuses disks of containers, where arrays of md are meant, with the way out.
+pub(crate) fn refuse(names: &[PathBuf], way_out: &str) -> Result<(), Failure> {
+    match names.iter().find(|name| is_disk(name)) {
+        None => Ok(()),
+        Some(disk) => Err(Failure::Refused(format!(
+            "{}: it is a disk of Intel's RAID, whose volumes are only read: {way_out}",
+            disk.display()
+        ))),
+    }
+}
+
 /// The disks of a container in a world, opened to be read.
 pub(crate) struct OpenContainer {
     pub(crate) set: ContainerSet,

@@ -2,6 +2,7 @@
 
 pub(crate) mod containers;
 pub(crate) mod host;
+pub(crate) mod mounts;
 pub(crate) mod pools;
 pub(crate) mod ring;
 pub(crate) mod scan;

@@ -1,6 +1,7 @@
 //! Devices of the real world, for the host: files and block devices, opened, made and let go by threads of their own, since each may
 //! hang, on the ring of this thread.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use brindle_format::md::Uuid;
 use brindle_host::{
     Attacher, Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Source, Terms, mailbox,
 };
-use brindle_io::MemberId;
 use brindle_io::device::Identity;
+use brindle_io::{MemberId, SocketId};
 
 use crate::base::failure::Failure;
 use crate::base::random::random_uuid;
@@ -122,6 +123,10 @@ impl Devices for Ring {
 
     fn attacher(&self) -> Option<Rc<dyn Attacher>> {
         Some(Rc::new(Kernel { io: self.0.io.clone(), uring: self.0.uring.clone() }))
+    }
+
+    fn port(&self, descriptor: OwnedFd) -> Result<SocketId, Refused> {
+        self.0.uring.add_port(descriptor).map_err(Refused::new)
     }
 
     fn new_uuid(&self) -> Result<Uuid, Refused> {

@@ -10,6 +10,7 @@ mod creating;
 mod daemon;
 mod engine;
 mod exports;
+mod grown_size;
 mod guide;
 mod iscsi;
 mod metrics;
@@ -31,7 +32,7 @@ mod updating;
 
 use std::path::PathBuf;
 
-use brindle_host::opening::SpareGroup;
+use brindle_host::opening::{Cores, SpareGroup};
 use clap::{Args, FromArgMatches, Parser, Subcommand};
 
 use crate::base::units::{Bytes, Span};
@@ -44,7 +45,8 @@ pub(crate) use console::Console;
 pub(crate) use creating::{Create, Metadata};
 pub(crate) use daemon::{Config, Daemon, Incremental, Reload};
 pub(crate) use engine::Engine;
-pub(crate) use exports::{Attach, Detach, Disconnect, Export, Limits, Save, Unexport};
+pub(crate) use exports::{Attach, Detach, Disconnect, Export, Limits, Mount, Save, Umount, Unexport};
+pub(crate) use grown_size::MemberSize;
 pub(crate) use guide::{command, sections};
 pub(crate) use iscsi::Iscsi;
 pub(crate) use metrics::{Metrics, MetricsFlags};
@@ -205,7 +207,11 @@ pub(crate) enum Command {
     /// `failed` stands for all that have failed, in this run or before, so that the array goes without them,
     /// `detached` for all that are not in use and do not exist any more. Their content stays.
     Remove(Remove),
-    /// Give an array a write-intent bitmap, move it, or take it away, running or stopped
+    /// Give an array more room, other members, another level or a write-intent bitmap, running or stopped
+    ///
+    /// No byte moves by --size, --raid-devices and --level, and clients go on: requests wait for as long as superblocks take. What is new
+    /// is resynced or rebuilt meanwhile, and can be used at once; a bitmap grows with it. Refused by name, with nothing changed: an array
+    /// that lacks a member, or is resynced, rebuilt or checked; one with a bitmap in a file; all growth by which data would move.
     ///
     /// With a bitmap, only ranges that were being written are resynced after a crash, and a member that was away gets
     /// the writes that it missed. It stands beside each superblock, where mdadm would put it, or in a file that is
@@ -319,6 +325,14 @@ pub(crate) enum Command {
     Attach(Attach),
     /// Detach such a device; a mounted file system is left as it is
     Detach(Detach),
+    /// Mount a running array, a volume of a pool, or members that no server has, as files in a folder
+    ///
+    /// The folder has a file that is as large as the volume, and one for each of its partitions: NAME and NAME-part1. Any user may do it
+    /// who may use fusermount3. Programs read them as images, and loop devices make block devices of them. Read-only, unless --write.
+    /// `brindle umount` ends it.
+    Mount(Mount),
+    /// Unmount such a folder; what is left of a server that was killed goes, too
+    Umount(Umount),
     /// Serve all that a file of settings names, as a service does
     ///
     /// Finds members among the devices of the machine, waits for members that were there when an array was used last, and serves all arrays
@@ -499,14 +513,18 @@ pub(crate) struct Serve {
     /// Time that a member of a pool may be lost before what lies on it is moved, so that it has all the redundancy that it can have
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = Span::parse_any)]
     pub(crate) raise_after: Span,
-    /// Arrays that share their spares, by name, or all of this server: one that lacks a member and has no spare takes the
-    /// smallest of another's that is large enough, if that one lacks nothing; may be given several times
+    /// Arrays and pools that share their spares, by name, or all of this server. One that lacks a member and has no spare takes the
+    /// smallest of another's that is large enough, if that one lacks nothing. May be given several times
     #[arg(long, value_name = "NAME[=ARRAY,ARRAY...]")]
     pub(crate) spare_group: Vec<Said<SpareGroup>>,
     /// Connections that there may be at a time; to one more, one that has chosen no export, or has taken no byte of its replies
     /// for 10 s, makes room, else it is refused
     #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) max_connections: u32,
+    /// Cores that have a reactor each: how many, or which (`0-3,7`), to which these are pinned. The first has all arrays and pools, and the
+    /// sessions of clients for as long as it has time; others have sessions, whose requests it carries out
+    #[arg(long, env = "BRINDLE_CORES", hide_env = true, value_name = "N|LIST", default_value = "1")]
+    pub(crate) cores: Cores,
     /// How long stopping may take; then the process ends all the same, and arrays that have not stopped are not
     /// marked clean
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse_any)]

@@ -4,6 +4,7 @@ mod access;
 mod announce;
 mod checked;
 mod claimed;
+mod crew;
 mod detached;
 mod disks;
 mod doors;
@@ -15,6 +16,7 @@ mod joining;
 mod kinds;
 mod looked;
 mod metrics;
+mod mounted;
 mod notify;
 mod places;
 mod planned;
@@ -28,10 +30,12 @@ mod tls;
 use std::process::ExitCode;
 
 use crate::base::failure::Failure;
+use crate::devices::mounts;
 use crate::devices::world::{self, Through};
-use crate::flags::cli::Serve;
+use crate::flags::cli::{Mount, Serve};
+use brindle_host::opening::{MetricsConfig, Opening, Permission};
 pub(crate) use checked::{Checked, check};
-pub(crate) use job::{DaemonJob, Gathered, ServeJob};
+pub(crate) use job::{DaemonJob, Gathered, MountJob, ServeJob};
 pub(crate) use joining::Joins;
 pub(crate) use kinds::{Gathering, gather, refused};
 pub(crate) use notify::starts_within;
@@ -49,6 +53,34 @@ pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
         search: if args.read_only { Through::of(args.search) } else { Through::Never },
         folder: args.runtime.folder(),
         background: args.background,
+        mount: None,
+        json: args.json,
+        daemon: None,
+    });
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+/// `brindle mount --members`: serves them until the folder is unmounted, or an order to stop.
+pub(crate) fn mount(args: &Mount) -> Result<ExitCode, Failure> {
+    let Some((volume, folder)) = args.of_members() else {
+        return Err(Failure::Usage(
+            "name the folder behind the members: brindle mount --members a b c -- FOLDER".to_owned(),
+        ));
+    };
+    if args.background && !detached::is_waited_for() {
+        return detached::start();
+    }
+    let access = if args.write { Permission::ReadWrite } else { Permission::ReadOnly };
+    let (members, force) = (args.members.clone(), args.force);
+    let job =
+        MountJob { place: mounts::prepare(folder)?, volume: volume.map(str::to_owned), write: args.write };
+    let served = serve_here(ServeJob {
+        opening: Opening { members, access, force, ..Opening::default() },
+        metrics: MetricsConfig::default(),
+        search: if args.write { Through::Never } else { Through::of(args.search) },
+        folder: args.runtime.folder(),
+        background: args.background,
+        mount: Some(job),
         json: args.json,
         daemon: None,
     });

@@ -349,6 +349,7 @@ fn later(
     note(old.metrics != new.metrics, "metrics");
     note(old.control != new.control, "control");
     note(old.stop_timeout != new.stop_timeout, "stop-timeout");
+    note(old.cores != new.cores, "cores");
     let plain = |volume: &VolumeOpening| VolumeOpening { limits: None, ..volume.clone() };
     let all = |config: &Config| config.volumes().map(plain).collect::<Vec<_>>();
     let (before, after) = (all(old), all(new));

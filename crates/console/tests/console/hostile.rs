@@ -6,7 +6,7 @@ use brindle_testkit::skip::or_skip;
 use serde_json::json;
 
 use crate::webdriver::Browser;
-use crate::world::{Place, lying};
+use crate::world::{Place, lying, status_line};
 
 /// Marks that a page would run if it took them for code.
 const HOSTILE: [&str; 6] = [
@@ -25,7 +25,7 @@ fn hostile_names_are_text_on_every_page() {
     let long = "x".repeat(4096);
     let names: Vec<&str> = HOSTILE.into_iter().chain([&*long]).collect();
     let report = |name: &&str| {
-        let drive = json!({"model": name, "serial": name, "by_id": name});
+        let drive = json!({"model": name, "serial": name, "by_id": name, "slot": name});
         let failure = json!({"at": 1, "why": name, "error": name, "operation": name});
         let device = |role: usize, state: &str| json!({"role": role, "path": format!("/dev/{name}"), "state": state, "drive": drive, "failure": failure, "flags": [name]});
         let event = json!({"number": 1, "at": 1, "kind": name, "member": name, "text": name});
@@ -41,9 +41,9 @@ fn hostile_names_are_text_on_every_page() {
     let mut all: Vec<_> = names.iter().map(report).collect();
     all.push(json!({"name": HOSTILE[0], "kind": HOSTILE[1], "not_served": long, "next": HOSTILE[0], "missing": [HOSTILE[2]]}));
     let disks: Vec<_> = names.iter().map(|name| json!({"path": format!("/dev/{name}"), "size": 1_u64 << 40, "blank": false, "holds": [name], "drive": {"serial": name, "model": name}})).collect();
-    let (told, disks) = (json!({"ok": all}).to_string() + "\n", json!({"ok": disks}).to_string() + "\n");
+    let (all, disks) = (json!(all), json!({"ok": disks}).to_string() + "\n");
     lying(&place, "liar", move |stream, line| {
-        let answer = if line.contains("disks") { &disks } else { &told };
+        let answer = if line.contains("disks") { disks.clone() } else { status_line(line, 1, &all) };
         drop(stream.write_all(answer.as_bytes()));
     });
     let console = place.console(&[]);

@@ -216,6 +216,22 @@ fn answers_are_those_of_the_program_and_are_not_sent_twice() {
     assert_eq!(plain(&told.body), plain(&own));
     assert_eq!(session.get(&console, "/api/v1/status/brindle/data").json()["name"], "data");
     assert_eq!(session.get(&console, "/api/v1/status/brindle/nothing").status, 404);
+    let members = (0..3).map(|at| place.path(&format!("disks/data{at}")).to_str().unwrap().to_owned());
+    let members: Vec<String> = members.collect();
+    let words = ["detail", "--json"].into_iter().chain(members.iter().map(String::as_str));
+    let own: Value = serde_json::from_str(&place.run(&words.collect::<Vec<_>>())).unwrap();
+    let told = session.get(&console, "/api/v1/detail/brindle/data").json();
+    assert_eq!(told, own);
+    assert!(told["devices"][0]["data_offset"].is_u64(), "{told}");
+    assert_eq!(session.get(&console, "/api/v1/detail/brindle/nothing").status, 404);
+    let asked = "drives=4-6&size=12TB&iops=100%2F80&price=250";
+    let told = session.get(&console, &format!("/api/v1/plan?{asked}"));
+    let own = place.run(&["plan", "--json", "-n", "4-6", "-z", "12TB", "--iops", "100/80", "--price", "250"]);
+    assert_eq!(told.json(), serde_json::from_str::<Value>(&own).unwrap());
+    let refused = session.get(&console, "/api/v1/plan?drives=4");
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert!(refused.json()["error"].as_str().unwrap().contains("size"), "{refused:?}");
+    assert_eq!(session.get(&console, "/api/v1/plan?drives=4&output=x").status, 400);
     let disks = session.get(&console, "/api/v1/disks/brindle").json();
     assert_eq!(
         (disks[0]["blank"].as_bool(), disks[0]["size"].as_u64()),

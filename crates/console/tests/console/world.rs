@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use brindle_testkit::skip::Missing;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// The longest wait for something that takes no time on an idle machine.
@@ -290,4 +290,15 @@ pub(crate) fn lying(place: &Place, name: &str, say: impl Fn(&mut UnixStream, &st
             });
         }
     });
+}
+
+/// The line by which a server answers one that asks for its status, or looks at the one of this number.
+pub(crate) fn status_line(line: &str, number: u64, reports: &Value) -> String {
+    let asked: Value = serde_json::from_str(line).unwrap_or_default();
+    let answer = match (&asked["ask"], &asked["known"]) {
+        (ask, known) if ask == "look" && *known == number => json!({"number": number, "age": 0.5}),
+        (ask, _) if ask == "look" => json!({"number": number, "age": 0.5, "volumes": reports}),
+        _ => reports.clone(),
+    };
+    json!({ "ok": answer }).to_string() + "\n"
 }

@@ -71,11 +71,22 @@ impl<V: Volume + 'static> Server<V> {
 
     /// Serves a disk.
     pub fn add_target(&self, spec: TargetSpec<V>) {
-        // A quarter of the memory, so that a command finds room beside others.
-        let most = MOST_TRANSFERRED.min(self.shared.config.session.largest_request() / 4);
+        let most = self.most();
         let (name, gate) = (spec.identity.target.clone(), Rc::clone(&spec.gate));
         let make = |offered| Target::new(&self.shared.io, spec, offered, most);
         self.shared.targets.add(&name, gate, make);
+    }
+
+    /// Bytes that a command may move: a quarter of the memory, so that it finds room beside others.
+    fn most(&self) -> usize {
+        MOST_TRANSFERRED.min(self.shared.config.session.largest_request() / 4)
+    }
+
+    /// The volume of a target has another size by now: its initiators are told.
+    pub fn resized(&self, name: &str) {
+        if let Some(target) = self.shared.targets.named(name) {
+            target.resized(self.most());
+        }
     }
 
     /// Serves a disk no longer, and ends its sessions. When it returns the volume has been let go.

@@ -75,6 +75,12 @@ impl<V: Volume> Target<V> {
         target
     }
 
+    /// The volume has another size by now.
+    pub(super) fn resized(&self, most: usize) {
+        let shape = Shape::of(&self.volume.limits(), most);
+        self.unit.borrow_mut().resized(shape);
+    }
+
     /// Notes whether clients of other protocols may write.
     pub(super) fn look_at_gate(&self) {
         self.gate.set(self.unit.borrow().is_reserved());

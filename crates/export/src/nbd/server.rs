@@ -1,11 +1,13 @@
 //! The server: its exports, and what it does with each connection.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use brindle_io::sync::{Either, race};
 use brindle_io::{Io, SocketId};
 use brindle_volume::Volume;
 
+use super::away::Away;
 use super::connection::Transmission;
 use super::export::{AddExportError, check, offer};
 use super::handshake::{Handshake, HandshakeError};
@@ -32,14 +34,26 @@ impl<V> Clone for Server<V> {
 struct Shared<V> {
     exports: Exports<Export<V>>,
     config: Config,
+    /// Where sessions may go.
+    away: OnceCell<Rc<Away<V>>>,
 }
 
 impl<V: Volume + 'static> Server<V> {
     /// A server without exports. Takes its memory, in full, from `io` now: `config.memory` bytes for requests, and
     /// 264 KiB for each possible connection.
     pub fn new(io: &Io, config: Config) -> Self {
-        let shared = Shared { exports: Exports::default(), config };
+        let shared = Shared { exports: Exports::default(), config, away: OnceCell::new() };
         Self { sessions: Sessions::new(io, config), shared: Rc::new(shared) }
+    }
+
+    /// Its clients, for a server whose requests have the same memory.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// Lets sessions go to other reactors before their requests flow. Said once.
+    pub fn send_away(&self, away: Rc<Away<V>>) {
+        let _ = self.shared.away.set(away);
     }
 
     /// Offers `volume` under a name. Clients that name none get the export of a server that has had only one; where there
@@ -133,12 +147,16 @@ impl<V: Volume + 'static> Server<V> {
 
     /// Every export, in the order in which they were added.
     pub fn export_stats(&self) -> Vec<ExportStats> {
+        self.shared.away.get().inspect(|away| away.absorb());
         self.shared.exports.stats()
     }
 
     /// Every connection, oldest first.
     pub fn connection_stats(&self) -> Vec<ConnectionStats> {
-        self.sessions.stats()
+        let away = self.shared.away.get().inspect(|away| away.absorb());
+        let mut stats = self.sessions.stats();
+        away.inspect(|away| away.complete(&mut stats));
+        stats
     }
 
     /// Clients that were refused so far.
@@ -199,7 +217,7 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
     async fn converse(self: Rc<Self>, resources: ConnectionResources) {
         let ConnectionResources { id, link, memory, mut inbox, outbox, refusals, secure_buffers, visits } =
             resources;
-        let Shared { exports, config } = &*self.shared;
+        let Shared { exports, config, .. } = &*self.shared;
         let offers = || {
             let (is_default, client) = (exports.added() == 1, link.client());
             exports.all().iter().filter_map(|export| offer(export, is_default, &client)).collect()
@@ -239,6 +257,13 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
         }
         let resources =
             ConnectionResources { id, link, memory, inbox, outbox, refusals, secure_buffers, visits };
-        self.shared.transmit(resources, &export, chosen.terms).await;
+        // On the heap, and apart: what is polled for each request of a session that stays is no deeper than without it.
+        let resources = match self.shared.away.get() {
+            Some(away) => Box::pin(away.serve(resources, &export, chosen.terms)).await,
+            None => Some(resources),
+        };
+        if let Some(resources) = resources {
+            self.shared.transmit(resources, &export, chosen.terms).await;
+        }
     }
 }

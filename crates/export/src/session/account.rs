@@ -146,7 +146,7 @@ impl Account {
     }
 
     /// No further request is to be taken.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stopping.set(true);
         self.ends();
     }

@@ -18,6 +18,12 @@ impl Inbox {
         Self { buf, start: 0, end: 0 }
     }
 
+    /// Puts bytes into an inbox that is empty: no more than one of its kind can have.
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        self.buf.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        (self.start, self.end) = (0, bytes.len());
+    }
+
     /// Bytes that are there.
     pub(crate) fn len(&self) -> usize {
         self.end - self.start

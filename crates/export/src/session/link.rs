@@ -1,11 +1,11 @@
 //! A connection: an account with a socket, or TLS on it, between the two.
 
-use core::cell::OnceCell;
+use core::cell::{Cell, OnceCell};
 use core::ops::Deref;
 use std::rc::Rc;
 
 use brindle_io::sync::race;
-use brindle_io::{Duration, Io, OpError, Pool, Slice, SocketId};
+use brindle_io::{Duration, HandedSocket, Io, OpError, Pool, Slice, SocketId};
 
 use crate::access::Client;
 use crate::tls::Tls;
@@ -19,21 +19,26 @@ pub(crate) struct Link {
     pub(crate) socket: SocketId,
     /// TLS, once it is spoken.
     secure: OnceCell<Box<Secure>>,
+    /// Another reactor has the socket.
+    is_away: Rc<Cell<bool>>,
 }
 
 /// The socket of an account.
 struct Socket {
     io: Io,
     socket: SocketId,
+    is_away: Rc<Cell<bool>>,
 }
 
 impl Wire for Socket {
     fn close(&self) {
-        self.io.close(self.socket);
+        if !self.is_away.get() {
+            self.io.close(self.socket);
+        }
     }
 
     fn untaken(&self) -> Option<u64> {
-        self.io.untaken(self.socket)
+        if self.is_away.get() { None } else { self.io.untaken(self.socket) }
     }
 }
 
@@ -50,8 +55,17 @@ impl Deref for Link {
 impl Link {
     pub(super) fn new(io: &Io, socket: SocketId) -> Rc<Self> {
         let client = Client { address: io.peer(socket), proved: None };
-        let account = Account::new(io, client, Socket { io: io.clone(), socket });
-        Rc::new(Self { account, socket, secure: OnceCell::new() })
+        let is_away = Rc::new(Cell::new(false));
+        let wire = Socket { io: io.clone(), socket, is_away: Rc::clone(&is_away) };
+        let account = Account::new(io, client, wire);
+        Rc::new(Self { account, socket, secure: OnceCell::new(), is_away })
+    }
+
+    /// Lets another reactor have the socket: nothing is received or sent here any more. `None` if it can't be handed over.
+    pub(crate) fn hand_over(&self) -> Option<HandedSocket> {
+        let handed = self.io.release(self.socket)?;
+        self.is_away.set(true);
+        Some(handed)
     }
 
     /// Speaks TLS from now on.

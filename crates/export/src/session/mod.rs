@@ -54,3 +54,4 @@ pub(crate) use sessions::{ConnectionResources, Protocol};
 pub use sessions::{ConnectionStats, Sessions};
 pub use slots::{Slots, Worker, dispatch};
 pub use tally::Counters;
+pub(crate) use tally::CountersAway;

@@ -1,8 +1,9 @@
 //! The exports of a door: under which names it offers volumes, who may use them, and what has been done with them by way of that door.
 
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, OnceCell, RefCell};
 use core::ops::Deref;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use brindle_io::{Histogram, Instant, Io};
 use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
@@ -10,7 +11,7 @@ use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
 use super::account::Account;
 use super::course::AccountCourse;
 use super::sessions::Sessions;
-use super::tally::{Counters, Latencies, SharedCounters};
+use super::tally::{Counters, CountersAway, Latencies, SharedCounters};
 use crate::access::{Client, Right};
 use crate::gate::Gate;
 use crate::pieces::{self, Unfinished};
@@ -25,6 +26,8 @@ pub struct Offered {
     pub gate: Rc<Gate>,
     pub(crate) tally: SharedCounters,
     pub(crate) latencies: Latencies,
+    /// Where another reactor sees the counters, if this one has clients of its export.
+    shown: OnceCell<Arc<CountersAway>>,
     clients: Cell<usize>,
     ended: Cell<bool>,
 }
@@ -61,8 +64,21 @@ impl Offered {
             gate,
             tally: SharedCounters::default(),
             latencies: Latencies::default(),
+            shown: OnceCell::new(),
             clients: Cell::new(0),
             ended: Cell::new(false),
+        }
+    }
+
+    /// Has another reactor see the counters.
+    pub(crate) fn show(&self, to: &Arc<CountersAway>) {
+        let _ = self.shown.set(Arc::clone(to));
+    }
+
+    /// Tells another reactor what was counted, if one is to see it: with each batch of replies, not with each request.
+    pub(crate) fn tell(&self) {
+        if let Some(shown) = self.shown.get() {
+            shown.tell(self.tally.get(), &self.latencies);
         }
     }
 

@@ -16,7 +16,14 @@ pub(super) async fn run(roster: Rc<Roster>) {
         race(roster.io.sleep(roster.config.round()), roster.emptied()).await;
         look(&roster);
     }
+    are_stuck(&roster, 0);
     roster.patrolled.set(false);
+}
+
+/// Notes how many bytes clients hold that do not move. Clients of other protocols may have the same memory.
+fn are_stuck(roster: &Roster, bytes: usize) {
+    let all = &roster.memory.stuck;
+    all.set(all.get() - roster.stuck.replace(bytes) + bytes);
 }
 
 fn look(roster: &Roster) {
@@ -56,6 +63,6 @@ fn look(roster: &Roster) {
     }
     // Memory of clients that have just been closed is about to come back.
     let stuck = accounts.values().filter(|account| account.is_stuck() && !account.is_closed());
-    memory.stuck.set(stuck.map(|account| account.held.get()).sum());
+    are_stuck(roster, stuck.map(|account| account.held.get()).sum());
     memory.look_again();
 }

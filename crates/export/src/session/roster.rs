@@ -19,16 +19,20 @@ pub(super) struct Roster {
     pub(super) accounts: RefCell<BTreeMap<u64, Rc<Account>>>,
     pub(super) next_id: Cell<u64>,
     pub(super) patrolled: Cell<bool>,
+    /// Bytes of the memory that are held by clients of these that do not move.
+    pub(super) stuck: Cell<usize>,
     /// A connection has ended.
     pub(super) gone: Notify,
 }
 
 impl Roster {
-    pub(super) fn new(io: &Io, config: Config) -> Rc<Self> {
+    /// With memory of its own, if it is given none.
+    pub(super) fn new(io: &Io, config: Config, memory: Option<Rc<Memory>>) -> Rc<Self> {
         Rc::new(Self {
             io: io.clone(),
             config,
-            memory: Rc::new(Memory::new(io, &config)),
+            memory: memory.unwrap_or_else(|| Rc::new(Memory::new(io, &config))),
+            stuck: Cell::new(0),
             accounts: RefCell::default(),
             next_id: Cell::new(0),
             patrolled: Cell::new(false),

@@ -101,9 +101,22 @@ impl Sessions {
     /// Has memory of `io`, once it needs it: up to `config.memory` bytes for requests, and for each connection 264 KiB
     /// and a reserve of 128 KiB; with TLS 128 KiB more.
     pub fn new(io: &Io, config: Config) -> Rc<Self> {
+        Self::over(io, Roster::new(io, config, None))
+    }
+
+    /// Clients of another protocol whose requests have their memory from the same budget as those of `other`. It counts for no
+    /// connections but those that come by it.
+    pub fn beside(other: &Self, connections: usize) -> Rc<Self> {
+        let config = Config { connections, ..other.roster.config };
+        let memory = Rc::clone(&other.roster.memory);
+        Self::over(&other.io, Roster::new(&other.io, config, Some(memory)))
+    }
+
+    fn over(io: &Io, roster: Rc<Roster>) -> Rc<Self> {
+        let config = roster.config;
         Rc::new(Self {
             io: io.clone(),
-            roster: Roster::new(io, config),
+            roster,
             buffers: io.pool((config.connections + VISITS) * (INBOX + OUTBOX)),
             listeners: RefCell::default(),
             stopping: Cell::new(false),
@@ -124,6 +137,11 @@ impl Sessions {
     /// Takes a connection that came by no listener.
     pub(crate) fn take<P: Protocol>(self: &Rc<Self>, socket: SocketId, protocol: &Rc<P>) {
         self.begin(socket, protocol);
+    }
+
+    /// Its bounds.
+    pub(crate) fn config(&self) -> Config {
+        self.roster.config
     }
 
     /// Closes the listeners, lets no client ask for more, and waits until all have ended.

@@ -1,6 +1,7 @@
 //! Counters of the work done.
 
 use core::cell::{Cell, RefCell};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use brindle_io::{Histogram, Instant, Io};
 
@@ -31,6 +32,47 @@ impl SharedCounters {
         let mut counters = self.0.get();
         change(&mut counters);
         self.0.set(counters);
+    }
+}
+
+/// Counters and latencies of clients of another reactor, which adds to them. Whoever looks takes what has come.
+#[derive(Default)]
+pub(crate) struct CountersAway {
+    /// Requests, bytes read, bytes written, and errors.
+    counts: [AtomicU64; 4],
+    latencies: [[AtomicU64; 28]; 2],
+}
+
+impl CountersAway {
+    /// The reactor that counts has counted so much in all. It alone stores.
+    #[cold]
+    pub(super) fn tell(&self, counters: Counters, latencies: &Latencies) {
+        let Counters { requests, read_bytes, written_bytes, errors } = counters;
+        for (to, count) in self.counts.iter().zip([requests, read_bytes, written_bytes, errors]) {
+            to.store(count, Ordering::Relaxed);
+        }
+        for (to, from) in self.latencies.iter().zip(&mut *latencies.0.borrow_mut()) {
+            for (to, from) in to.iter().zip(&mut from.buckets).filter(|(_, from)| **from > 0) {
+                to.fetch_add(core::mem::take(from), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The counters now.
+    pub(crate) fn get(&self) -> Counters {
+        let [requests, read_bytes, written_bytes, errors] =
+            self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        Counters { requests, read_bytes, written_bytes, errors }
+    }
+
+    /// Takes the latencies that have come since they were last taken.
+    pub(crate) fn take_latencies(&self, into: &Latencies) {
+        let all = &mut *into.0.borrow_mut();
+        for (from, to) in self.latencies.iter().zip(all) {
+            for (from, to) in from.iter().zip(&mut to.buckets) {
+                *to += from.swap(0, Ordering::Relaxed);
+            }
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod hostile;
 mod iscsi;
 mod libiscsi;
 mod long_commands;
+mod mounts;
 mod nbd_and_iscsi;
 mod places;
 mod proto;

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::error::impossible;
 use super::place::Address;
@@ -158,11 +158,23 @@ impl Batch {
     /// # Errors
     /// [`PoolError::TooMany`].
     pub fn encode(&self) -> Result<Vec<u8>, PoolError> {
+        let mut block = vec![0; BLOCK];
+        self.encode_into(&mut block)?;
+        Ok(block)
+    }
+
+    /// Puts the summary's bytes into a block.
+    ///
+    /// # Errors
+    /// [`PoolError::TooMany`], or [`PoolError::Short`] if it is less than a block.
+    pub fn encode_into(&self, block: &mut [u8]) -> Result<(), PoolError> {
         if self.entries.len() > ENTRIES {
             let (count, most) = (self.entries.len() as u64, ENTRIES as u64);
             return Err(PoolError::TooMany { what: "entries of a batch", count, most });
         }
-        let mut raw = RawBatch::new_zeroed();
+        let short = PoolError::Short { what: "batch", have: block.len(), need: BLOCK };
+        let (raw, _) = RawBatch::mut_from_prefix(block).map_err(|_| short)?;
+        raw.as_mut_bytes().fill(0);
         raw.magic = MAGIC;
         raw.stripes = self.stripes.into();
         raw.count = (self.entries.len() as u16).into();
@@ -175,7 +187,7 @@ impl Batch {
             *place = entry.raw();
         }
         raw.checksum = own_checksum(raw.as_bytes(), CHECKSUM_AT).into();
-        Ok(raw.as_bytes().to_vec())
+        Ok(())
     }
 
     /// Reads a summary of that pool that stands there.

@@ -251,6 +251,7 @@ impl Label {
             return Err(impossible("label", "role", roles.len() as u64));
         }
         self.check_vacant()?;
+        self.check_successors()?;
         let is_there = |member: &&MemberRecord| member.state != MemberState::Gone;
         let mut ids: Vec<Uuid> = self.members.iter().filter(is_there).map(|member| member.id).collect();
         ids.sort_unstable();
@@ -269,6 +270,32 @@ impl Label {
             }
         }
         Ok(())
+    }
+
+    /// A role has one successor at most, and a member that has it.
+    fn check_successors(&self) -> Result<(), PoolError> {
+        let mut roles: Vec<(u16, u16)> = self.successors().map(|(_, role)| role).collect();
+        roles.sort_unstable();
+        let is_twice = roles.windows(2).any(|pair| pair.first() == pair.last());
+        match roles.iter().find(|role| is_twice || self.holder_of(**role).is_none()) {
+            Some(&(_, role)) => Err(impossible("label", "successor", role)),
+            None => Ok(()),
+        }
+    }
+
+    /// Members that are to take roles once they have a copy of all: their numbers, and the vdev and the role of each.
+    pub fn successors(&self) -> impl Iterator<Item = (u16, (u16, u16))> {
+        let of = |(number, member): (u16, &MemberRecord)| match member.state {
+            MemberState::Successor { vdev, role } => Some((number, (vdev, role))),
+            _ => None,
+        };
+        (0..).zip(&self.members).filter_map(of)
+    }
+
+    /// The number of the member that has a role, in use or offline.
+    pub fn holder_of(&self, role: (u16, u16)) -> Option<u16> {
+        let has = |member: &MemberRecord| member.role == Some(role) && member.state != MemberState::Gone;
+        self.members.iter().position(has).map(|number| number as u16)
     }
 
     /// Members that are gone whose role in a vdev no other has yet, by their numbers.

@@ -55,7 +55,7 @@ struct RawSegment {
     live: U32,
     stripes: U32,
     sequence: U64,
-    reserved2: [u8; 8],
+    copied: U64,
 }
 
 #[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -86,6 +86,8 @@ pub struct SegmentRecord {
     pub members: u64,
     /// Of these, the ones that lack what was written to it, or have something older: they are not read.
     pub missing: u64,
+    /// Roles of these whose successors have a copy of what was written to it.
+    pub copied: u64,
     /// Blocks in it that the map or a root names.
     pub live: u32,
     /// Stripes that have been written.
@@ -128,7 +130,7 @@ impl SegmentRecord {
             live: self.live.into(),
             stripes: self.stripes.into(),
             sequence: self.sequence.into(),
-            reserved2: [0; 8],
+            copied: self.copied.into(),
         }
     }
 
@@ -155,6 +157,7 @@ impl SegmentRecord {
             turn: raw.turn,
             members: raw.members.get(),
             missing: raw.missing.get(),
+            copied: raw.copied.get(),
             live: raw.live.get(),
             stripes: raw.stripes.get(),
             sequence: raw.sequence.get(),
@@ -167,6 +170,9 @@ impl SegmentRecord {
         let shape = record.shape().check()?;
         if record.missing & !record.members != 0 {
             return Err(impossible("segment", "missing", record.missing));
+        }
+        if record.copied & !record.members != 0 {
+            return Err(impossible("segment", "copied", record.copied));
         }
         if record.stripes > shape.stripes() {
             return Err(impossible("segment", "stripes", record.stripes));

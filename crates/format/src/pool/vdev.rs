@@ -59,6 +59,13 @@ pub enum MemberState {
     InUse,
     /// It waits for a role.
     Spare,
+    /// It is given a copy of all that the member of a role has, and takes that role then.
+    Successor {
+        /// The vdev,
+        vdev: u16,
+        /// and the role there.
+        role: u16,
+    },
     /// It has a role, and nothing is read from it nor written to it.
     Offline,
     /// It is a member no more. Its number can be given to another. One that left a vdev of copies leaves its role vacant until another is attached.
@@ -72,7 +79,7 @@ pub struct MemberRecord {
     pub id: Uuid,
     /// Bytes of the device when it was added, in whole blocks.
     pub size: u64,
-    /// The vdev and the role there; none of spares. Of one that is gone the role that is vacant, if any is.
+    /// The vdev and the role there; none of spares and successors. Of one that is gone the role that is vacant, if any is.
     pub role: Option<(u16, u16)>,
     /// Units that it has.
     pub units: u32,
@@ -161,8 +168,16 @@ impl Vdev {
 }
 
 impl MemberRecord {
+    /// It waits for a role, whichever or a certain one.
+    pub const fn is_spare(&self) -> bool {
+        matches!(self.state, MemberState::Spare | MemberState::Successor { .. })
+    }
+
     pub(super) fn raw(&self) -> RawMember {
-        let (vdev, role) = self.role.unwrap_or((NO_ROLE, NO_ROLE));
+        let (vdev, role) = match self.state {
+            MemberState::Successor { vdev, role } => (vdev, role),
+            _ => self.role.unwrap_or((NO_ROLE, NO_ROLE)),
+        };
         let [a, b, c, d, e, f, ..] = (self.size >> BLOCK.ilog2()).to_le_bytes();
         RawMember {
             id: *self.id.as_bytes(),
@@ -175,6 +190,7 @@ impl MemberRecord {
                 MemberState::Spare => 1,
                 MemberState::Offline => 2,
                 MemberState::Gone => 3,
+                MemberState::Successor { .. } => 4,
             },
             reserved: 0,
         }
@@ -182,22 +198,24 @@ impl MemberRecord {
 
     pub(super) fn of(raw: &RawMember) -> Result<Self, PoolError> {
         let what = "member";
+        let (vdev, role) = (raw.vdev.get(), raw.role.get());
         let state = match raw.state {
             0 => MemberState::InUse,
             1 => MemberState::Spare,
             2 => MemberState::Offline,
             3 => MemberState::Gone,
+            4 => MemberState::Successor { vdev, role },
             other => return Err(PoolError::unknown(what, "state", other)),
         };
         let [a, b, c, d, e, f] = raw.blocks;
         let size = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) << BLOCK.ilog2();
-        let (vdev, role) = (raw.vdev.get(), raw.role.get());
         let has_role = matches!(state, MemberState::InUse | MemberState::Offline);
         let is_gone = state == MemberState::Gone;
         let role = match (has_role, vdev, role) {
             (true, ..) => Some((vdev, role)),
             (false, NO_ROLE, NO_ROLE) => None,
             (false, ..) if is_gone => Some((vdev, role)),
+            (false, ..) if matches!(state, MemberState::Successor { .. }) => None,
             (false, ..) => return Err(impossible(what, "role", role)),
         };
         Ok(Self { id: Uuid::from_bytes(raw.id), size, role, units: raw.units.get(), state })

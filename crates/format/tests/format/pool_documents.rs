@@ -95,6 +95,7 @@ fn label() -> Label {
             (Some(_), 3) => MemberState::Offline,
             (Some(_), _) => MemberState::InUse,
             (None, 7) => MemberState::Spare,
+            (None, 9) => MemberState::Successor { vdev: 0, role: 4 },
             (None, _) => MemberState::Gone,
         },
     };
@@ -106,7 +107,7 @@ fn label() -> Label {
         generation: 0x1234_5678_9abc,
         member: 3,
         vdevs: vec![vdev(VdevKind::Raidz, 2, 20, 5, 99), vdev(VdevKind::Mirror, 1, 16, 2, 70)],
-        members: (0..).zip(roles.into_iter().chain([None, None])).map(member).collect(),
+        members: (0..).zip(roles.into_iter().chain([None, None, None])).map(member).collect(),
         // The first vdev has grown beside the second one, and something was between them.
         runs: vec![run(0, 60, 0, 0), run(100, 70, 0, 1), run(170, 39, 60, 0)],
     }
@@ -287,6 +288,7 @@ fn segment(n: u32) -> SegmentRecord {
         turn: 0,
         members: 0x3f,
         missing: u64::from(n % 7),
+        copied: 0x2 & u64::from(n % 3),
         live: n,
         stripes: n % 24,
         sequence: u64::from(n) << 33,
@@ -451,7 +453,7 @@ fn other_versions_and_values_that_are_kept_free_are_refused_by_name() {
     assert_eq!(uberblock(12, 3), Err(PoolError::Version { what: "uberblock", version: 3 }));
     assert_eq!(label(144, 1), unknown("label", "reserved", 1));
     assert_eq!(label(256, 3), unknown("vdev", "kind", 3));
-    assert_eq!(label(2304 + 30, 4), unknown("member", "state", 4));
+    assert_eq!(label(2304 + 30, 5), unknown("member", "state", 5));
     assert_eq!(label(2304 + 31, 1), unknown("label", "reserved", 1));
     assert_eq!(uberblock(3828, 1), unknown("uberblock", "checksum_kind", 1));
     assert_eq!(uberblock(4032, 5), unknown("scrub", "state", 5));
@@ -502,7 +504,7 @@ fn what_can_not_be_is_refused() {
         label.encode().and_then(|bytes| Label::parse(&bytes))
     };
     for change in [
-        (|label| label.member = 9) as fn(&mut Label),
+        (|label| label.member = 10) as fn(&mut Label),
         |label| label.name = "x\ny".into(),
         |label| label.runs[1].first_segment = 59,
         |label| label.runs[1].vdev = 2,
@@ -515,6 +517,8 @@ fn what_can_not_be_is_refused() {
         |label| label.generation = 0,
         |label| label.runs.swap(0, 1),
         |label| label.members[0].role = Some((0, 2)),
+        |label| label.members[7].state = MemberState::Successor { vdev: 0, role: 4 },
+        |label| label.members[7].state = MemberState::Successor { vdev: 1, role: 2 },
         |label| label.members[0].role = Some((1, 2)),
         |label| label.members[0].role = None,
         |label| label.members[1].id = label.members[0].id,
@@ -581,6 +585,7 @@ fn what_can_not_be_is_refused() {
         SegmentRecord { stripes: 1 << 20, ..segment(1) },
         // Columns that it does not have, chunks of short stripes, and of no power of two.
         SegmentRecord { missing: 0x40, ..segment(1) },
+        SegmentRecord { copied: 0x40, ..segment(1) },
         SegmentRecord { chunk: 4, ..segment(1) },
         SegmentRecord { stripe: 6, chunk: 12, ..segment(1) },
         // Turns that are no slot, and of short stripes.

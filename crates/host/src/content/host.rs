@@ -40,6 +40,9 @@ pub trait Host {
     /// Ends the connections to an export, and offers it no more.
     fn withdraw(&self, export: &str) -> Pending<()>;
 
+    /// Tells clients of an export that it has another size, as far as their protocol has words for that.
+    fn resized(&self, export: &str);
+
     /// Tells that a content is called otherwise from now on. Gives sentences about all that calls it by the name that it had.
     fn renamed(&self, renamed: &Renamed<'_>) -> Vec<String>;
 

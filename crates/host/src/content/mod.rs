@@ -4,6 +4,7 @@ pub(crate) mod array;
 pub(crate) mod container;
 mod host;
 pub(crate) mod pool;
+mod spares;
 mod stop;
 
 use std::any::Any;
@@ -24,6 +25,7 @@ use crate::status::{ClientStatus, DoorStatus, Report};
 use crate::world::Pending;
 
 pub use host::{Host, all_of};
+pub use spares::{Given, SharesSpares, Work, share_spares};
 
 /// Where a content stands in its host.
 #[derive(Clone, Debug, Default)]
@@ -110,6 +112,16 @@ pub trait Content: Any {
 
     /// All devices that were opened for it and are not another's now.
     fn devices(&self, host: &dyn Host) -> Vec<MemberId>;
+
+    /// Whether a device is one of its own now.
+    fn holds(&self, _device: MemberId) -> bool {
+        false
+    }
+
+    /// Its part in sharing spares, if it is of a kind that has any.
+    fn shares_spares(&self) -> Option<&dyn SharesSpares> {
+        None
+    }
 
     /// Its full status at this moment.
     fn report(&self, seen: &Seen<'_>) -> Report;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::new_vdev::NewVdev;
 pub use crate::limits::RateLimits;
 
 /// The version of the protocol: more with each request or field that an older client or server does not know.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 13;
 
 /// A request to a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +41,12 @@ pub struct Author {
 pub enum Ask {
     /// Report the status.
     Status,
+    /// Report the status of all that was made last, of whatever moment, if it is another than the asker knows.
+    Look {
+        /// The number of the one that the asker has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<u64>,
+    },
     /// Take a member out of service.
     Fail {
         /// Path as given to `serve`, or role number.
@@ -107,6 +114,39 @@ pub enum Ask {
         #[serde(default)]
         force: bool,
     },
+    /// Give an array another size.
+    Resize {
+        /// Bytes of each member; as many as the smallest has room for if it is not said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        size: Option<u64>,
+        /// Redundancy of the new part counts as in sync.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        assume_clean: bool,
+        /// It may become smaller.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        force: bool,
+        /// Only tell what it would come to.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        dry_run: bool,
+    },
+    /// Give an array another number of members, or another level.
+    Reshape {
+        /// Members of a mirror.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        raid_devices: Option<u16>,
+        /// As md counts it: 1, 5 or 6.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        level: Option<i32>,
+        /// Devices that are added first, by their absolute paths.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        add: Vec<PathBuf>,
+        /// Content of theirs may be lost.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        force: bool,
+        /// Only tell what it would come to.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        dry_run: bool,
+    },
     /// Set the limit of write-behind.
     WriteBehind {
         /// Writes that may lag behind.
@@ -138,6 +178,18 @@ pub enum Ask {
     },
     /// End such a device.
     Detach,
+    /// Serve a mount of an array or of a volume of a pool, by the open /dev/fuse that comes with the request.
+    Mount {
+        /// Where it is mounted, by its absolute path.
+        folder: PathBuf,
+        /// Its files can be written to.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        write: bool,
+        /// The user to whom the files belong,
+        user: u32,
+        /// and the group.
+        group: u32,
+    },
     /// Make a volume of a pool, and offer it to clients.
     VolumeCreate {
         /// The pool.
@@ -274,40 +326,12 @@ pub enum Ask {
     },
 }
 
-/// Kinds of vdevs that a pool may get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "they are words of zpool's")]
-pub enum NewVdev {
-    Raidz1,
-    Raidz2,
-    Raidz3,
-    Mirror,
-    /// A device that stands for itself.
-    Plain,
-    /// Devices that wait for the role of a member that is lost.
-    Spare,
-}
-
-impl NewVdev {
-    /// Its word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Raidz1 => "raidz1",
-            Self::Raidz2 => "raidz2",
-            Self::Raidz3 => "raidz3",
-            Self::Mirror => "mirror",
-            Self::Plain => "plain",
-            Self::Spare => "spare",
-        }
-    }
-}
-
 impl Ask {
     /// The word for it, as the protocol has it.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Status => "status",
+            Self::Look { .. } => "look",
             Self::Fail { .. } => "fail",
             Self::Flag { .. } => "flag",
             Self::Action { .. } => "action",
@@ -315,12 +339,15 @@ impl Ask {
             Self::Replace { .. } => "replace",
             Self::Remove { .. } => "remove",
             Self::Bitmap { .. } => "bitmap",
+            Self::Resize { .. } => "resize",
+            Self::Reshape { .. } => "reshape",
             Self::WriteBehind { .. } => "write-behind",
             Self::Export { .. } => "export",
             Self::Unexport => "unexport",
             Self::Disconnect { .. } => "disconnect",
             Self::Attach { .. } => "attach",
             Self::Detach => "detach",
+            Self::Mount { .. } => "mount",
             Self::VolumeCreate { .. } => "volume-create",
             Self::PoolRename { .. } => "pool-rename",
             Self::PoolExport { .. } => "pool-export",
@@ -354,6 +381,7 @@ impl Ask {
         matches!(
             self,
             Self::Status
+                | Self::Look { .. }
                 | Self::Version
                 | Self::Metrics { .. }
                 | Self::Disks
@@ -382,14 +410,18 @@ impl Ask {
             | Self::VolumeRename { .. }
             | Self::VolumeDestroy { .. } => true,
             Self::Status
+            | Self::Look { .. }
             | Self::Flag { .. }
             | Self::Bitmap { .. }
+            | Self::Resize { .. }
+            | Self::Reshape { .. }
             | Self::WriteBehind { .. }
             | Self::Export { .. }
             | Self::Unexport
             | Self::Disconnect { .. }
             | Self::Attach { .. }
             | Self::Detach
+            | Self::Mount { .. }
             | Self::PoolHistory { .. }
             | Self::Stop
             | Self::Takeover { .. }
@@ -418,6 +450,7 @@ impl Request {
             | Ask::Metrics { .. }
             | Ask::Settings
             | Ask::Status
+            | Ask::Look { .. }
             | Ask::Fail { .. }
             | Ask::Stop
             | Ask::Takeover { .. } => Duration::from_millis(800),

@@ -1,6 +1,7 @@
 //! The control socket: requests and answers are JSON objects, one a line. See docs/cli-json.md.
 
 pub mod message;
+mod new_vdev;
 mod peer;
 mod rights;
 mod server;

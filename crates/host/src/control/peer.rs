@@ -2,10 +2,11 @@
 //! blocks, and each of its steps has a deadline.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use brindle_io::{PeerUser, peer_user};
+use brindle_io::{PeerUser, peer_user, receive_with};
 use rustix::event::PollFlags;
 
 use super::message::Request;
@@ -57,6 +58,8 @@ pub(super) struct Peer {
     pub(super) stream: UnixStream,
     /// Its user, if the kernel tells.
     pub(super) user: Option<PeerUser>,
+    /// The descriptor that has come with its request.
+    pub(super) descriptor: Option<OwnedFd>,
     pub(super) step: PeerStep,
 }
 
@@ -64,7 +67,8 @@ impl Peer {
     pub(super) fn new(id: u64, stream: UnixStream, now: Instant) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let user = peer_user(&stream).ok();
-        Ok(Self { id, stream, user, step: PeerStep::Asking { line: Vec::new(), until: now + LINE_PATIENCE } })
+        let step = PeerStep::Asking { line: Vec::new(), until: now + LINE_PATIENCE };
+        Ok(Self { id, stream, user, descriptor: None, step })
     }
 
     pub(super) fn is_silent(&self) -> bool {
@@ -113,7 +117,7 @@ impl Peer {
     fn read(&mut self) -> io::Result<Turn> {
         let PeerStep::Asking { line, .. } = &mut self.step else { return Ok(Turn::Later) };
         let mut bytes = [0; TURN];
-        let got = self.stream.read(&mut bytes)?;
+        let got = receive_with(&self.stream, &mut bytes, &mut self.descriptor)?;
         let end = bytes[..got].iter().position(|&byte| byte == b'\n');
         line.extend_from_slice(&bytes[..end.unwrap_or(got)]);
         // The end of the stream ends the line, too.

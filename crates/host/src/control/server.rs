@@ -38,9 +38,16 @@ pub trait Handler: Send + 'static {
 pub struct Reply {
     peer: u64,
     post: Post,
+    /// The descriptor that came with the request.
+    descriptor: Option<OwnedFd>,
 }
 
 impl Reply {
+    /// Takes the descriptor that came with the request.
+    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptor.take()
+    }
+
     /// Answers the request. Only the first answer counts.
     pub fn send(&self, answer: Answer) {
         self.post.send(News::Answer(self.peer, answer));
@@ -268,7 +275,8 @@ impl House {
                         now,
                     );
                 }
-                let reply = Reply { peer: peer.id, post: self.post.clone() };
+                let descriptor = peer.descriptor.take();
+                let reply = Reply { peer: peer.id, post: self.post.clone(), descriptor };
                 let until = now + request.patience();
                 peer.step = PeerStep::Waiting { request: request.clone(), until };
                 self.handler.begin(request, reply);

@@ -88,6 +88,12 @@ impl Door for IscsiDoor {
         })
     }
 
+    fn resized(&self, export: &str) {
+        if let Some(target) = self.target(export) {
+            self.server.resized(&target);
+        }
+    }
+
     fn dismiss(&self, export: &str) -> Pending<()> {
         let (server, target) = (self.server.clone(), self.target(export));
         Box::pin(async move {

@@ -1,5 +1,6 @@
 //! Doors: the servers by which clients reach the exports of a host, one of each protocol. The host knows them by [`Door`] alone.
 
+mod fuse;
 mod iscsi;
 mod nbd;
 mod report;
@@ -7,6 +8,7 @@ mod report;
 use std::rc::Rc;
 
 use brindle_export::access::{AccessList, Proof};
+use brindle_export::fuse::Server as MountServer;
 use brindle_export::iscsi::TargetStats;
 use brindle_export::nbd::Server;
 use brindle_export::{ConnectionStats, Counters, Gate};
@@ -16,10 +18,12 @@ use brindle_io::sync::join_all;
 use crate::any::Any;
 use crate::error::HostError;
 use crate::offered::Offered;
+use crate::status::ReactorStatus;
 use crate::world::Pending;
 
+pub use self::fuse::FuseDoor;
 pub use iscsi::{IscsiDoor, MadeTarget, TargetMaker, TargetNames, TargetUris, VolumeTargets};
-pub use nbd::{Addresses, NbdDoor};
+pub use nbd::{Addresses, NbdDoor, Reactors};
 pub(crate) use report::DoorStats;
 pub use report::by_protocol;
 
@@ -36,6 +40,9 @@ pub trait Door {
 
     /// Ends the clients of an export in order, and offers it no more.
     fn withdraw(&self, export: &str) -> Pending<()>;
+
+    /// Tells the clients of an export that it has another size, if the protocol has words for that. Others see it when they come again.
+    fn resized(&self, _export: &str) {}
 
     /// Ends the clients of an export in order.
     fn dismiss(&self, export: &str) -> Pending<()>;
@@ -63,9 +70,24 @@ pub trait Door {
     /// Clients that were refused.
     fn refused(&self) -> u64;
 
+    /// The reactors among which its clients are divided, if there are several.
+    fn reactors(&self) -> Vec<ReactorStatus> {
+        Vec::new()
+    }
+
     /// The server to which the kernel connects for its devices, if this is that door.
     fn for_devices(&self) -> Option<&Server<Any>> {
         None
+    }
+
+    /// The server of mounts, if this is that door.
+    fn for_mounts(&self) -> Option<&MountServer<Any>> {
+        None
+    }
+
+    /// Whether reports tell of the door also where nobody has come by it.
+    fn is_always_told(&self) -> bool {
+        true
     }
 }
 
@@ -134,7 +156,8 @@ impl Doors {
     /// The addresses of an export, which is to be chosen by its name or is the only one of its server.
     pub(crate) fn place(&self, export: String, is_named: bool) -> ExportPlace {
         let of = |door: &Rc<dyn Door>| (door.protocol(), door.addresses(&export, is_named));
-        ExportPlace { by_door: self.0.iter().map(of).collect(), export }
+        let told = self.0.iter().filter(|door| door.is_always_told());
+        ExportPlace { by_door: told.map(of).collect(), export }
     }
 
     /// Ends all connections.
@@ -147,6 +170,11 @@ impl Doors {
     pub(crate) async fn withdraw(&self, export: &str) {
         // Side by side: whoever waits no longer finds it offered by none.
         join_all(self.0.iter().map(|door| door.withdraw(export))).await;
+    }
+
+    /// Tells the clients of an export that it has another size.
+    pub(crate) fn resized(&self, export: &str) {
+        self.0.iter().for_each(|door| door.resized(export));
     }
 
     /// Ends the connections to an export.
@@ -181,6 +209,11 @@ impl Doors {
     pub(crate) fn users_of(&self, export: &str) -> usize {
         let uses = self.0.iter().flat_map(|door| door.exports());
         uses.filter(|one| one.export == export).map(|one| one.clients).sum()
+    }
+
+    /// The server of mounts.
+    pub(crate) fn for_mounts(&self) -> Option<&MountServer<Any>> {
+        self.0.iter().find_map(|door| door.for_mounts())
     }
 
     /// The server to which the kernel connects for its devices.

@@ -9,21 +9,31 @@ use super::{Door, DoorClient, ExportUse};
 use crate::any::Any;
 use crate::error::HostError;
 use crate::offered::Offered;
+use crate::status::ReactorStatus;
 use crate::world::Pending;
 
 /// URIs of an export; `None` is the only export of a server.
 pub type Addresses = Rc<dyn Fn(Option<&str>) -> Vec<String>>;
 
+/// The reactors among which clients are divided, as they are now.
+pub type Reactors = Rc<dyn Fn() -> Vec<ReactorStatus>>;
+
 /// An NBD server, and how clients find it.
 pub struct NbdDoor {
     server: Server<Any>,
     addresses: Addresses,
+    reactors: Option<Reactors>,
 }
 
 impl NbdDoor {
     /// A server that is reached by these addresses.
     pub fn new(server: Server<Any>, addresses: Addresses) -> Self {
-        Self { server, addresses }
+        Self { server, addresses, reactors: None }
+    }
+
+    /// The same, of a server whose clients are divided among several reactors.
+    pub fn with_reactors(self, reactors: Option<Reactors>) -> Self {
+        Self { reactors, ..self }
     }
 }
 
@@ -75,6 +85,10 @@ impl Door for NbdDoor {
 
     fn refused(&self) -> u64 {
         self.server.refused()
+    }
+
+    fn reactors(&self) -> Vec<ReactorStatus> {
+        self.reactors.as_ref().map(|reactors| reactors()).unwrap_or_default()
     }
 
     fn for_devices(&self) -> Option<&Server<Any>> {

@@ -6,7 +6,7 @@ use brindle_export::access::Proof;
 use brindle_export::nbd::ExportStats;
 
 use super::{DoorClient, Doors, ExportPlace, ExportUse};
-use crate::status::{ClientStatus, DoorStatus, ExportDoors, PoolDoors, TargetStatus};
+use crate::status::{ClientStatus, DoorStatus, ExportDoors, PoolDoors, ReactorStatus, TargetStatus};
 
 /// Protocols that reports name also where there is no door of theirs.
 const ALWAYS: [&str; 2] = ["nbd", "iscsi"];
@@ -15,6 +15,8 @@ const ALWAYS: [&str; 2] = ["nbd", "iscsi"];
 pub(crate) struct DoorStats {
     /// In the order of the doors, with the words for their protocols.
     doors: Vec<(&'static str, Vec<ExportUse>, Vec<DoorClient>)>,
+    /// The reactors of the server, if there are several.
+    reactors: Vec<ReactorStatus>,
     /// Clients that were refused.
     pub(crate) refused: u64,
 }
@@ -30,9 +32,11 @@ pub fn by_protocol(places: &[ExportPlace]) -> BTreeMap<&'static str, Vec<String>
 
 impl Doors {
     pub(crate) fn stats(&self) -> DoorStats {
-        let doors = self.0.iter().map(|door| (door.protocol(), door.exports(), door.clients()));
+        let told = self.0.iter().filter(|door| door.is_always_told() || !door.clients().is_empty());
+        let doors = told.map(|door| (door.protocol(), door.exports(), door.clients()));
         let refused = self.0.iter().map(|door| door.refused()).sum();
-        DoorStats { doors: doors.collect(), refused }
+        let reactors = self.0.iter().flat_map(|door| door.reactors()).collect();
+        DoorStats { doors: doors.collect(), reactors, refused }
     }
 }
 
@@ -40,7 +44,8 @@ impl DoorStats {
     /// The use of exports by each door: one sum for each, with its addresses at these places.
     pub(crate) fn uses(&self, places: &[ExportPlace]) -> Vec<DoorStatus> {
         let of = |(protocol, uses, _): &(&'static str, Vec<ExportUse>, Vec<DoorClient>)| {
-            let mut status = DoorStatus { protocol: (*protocol).into(), ..DoorStatus::default() };
+            let reactors = self.reactors.clone();
+            let mut status = DoorStatus { protocol: (*protocol).into(), reactors, ..DoorStatus::default() };
             for place in places {
                 let own = place.by_door.iter().filter(|(door, _)| door == protocol);
                 status.addresses.extend(own.flat_map(|(_, addresses)| addresses.clone()));
@@ -131,17 +136,24 @@ impl ExportDoors {
     /// The report of an export's doors.
     pub(crate) fn of(uses: Vec<DoorStatus>) -> Self {
         let all = uses.clone();
+        let reactors = reactors(&uses);
         let (nbd, iscsi, doors) = parted(uses);
-        Self { nbd, iscsi: iscsi.target, doors, uses: all }
+        Self { nbd, iscsi: iscsi.target, doors, reactors, uses: all }
     }
 }
 
 impl PoolDoors {
     /// The report of the doors of a pool's volumes.
     pub fn of(uses: Vec<DoorStatus>) -> Self {
+        let reactors = reactors(&uses);
         let (nbd, iscsi, doors) = parted(uses);
-        Self { nbd, iscsi: iscsi.addresses, doors }
+        Self { nbd, iscsi: iscsi.addresses, doors, reactors }
     }
+}
+
+/// The reactors of the server: all doors tell the same.
+fn reactors(uses: &[DoorStatus]) -> Vec<ReactorStatus> {
+    uses.first().map(|one| one.reactors.clone()).unwrap_or_default()
 }
 
 /// The addresses of NBD, the use by way of iSCSI, and that by way of all other doors.

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::written::{self, WrittenTime};
 
-use super::{Exports, Iscsi, Lacking, Listen, Opening, Policies, Principal, TlsFiles, Tuning, VolumeOpening};
+use super::{
+    Cores, Exports, Iscsi, Lacking, Listen, Opening, Policies, Principal, TlsFiles, Tuning, VolumeOpening,
+};
 
 /// All that a daemon serves, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +30,8 @@ pub struct Config {
     #[serde(with = "written::span")]
     #[schemars(with = "WrittenTime")]
     pub stop_timeout: u64,
+    /// The cores that have a reactor each: how many, or which, as "0-3,7".
+    pub cores: Cores,
     /// Arrays by name or UUID, with what is special to each.
     pub arrays: Vec<VolumeOpening>,
     /// Pools by name or UUID, with what is special to each.
@@ -124,6 +128,7 @@ impl Default for Config {
             devices: Vec::new(),
             wait: 30_000,
             stop_timeout: stop_timeout_ms,
+            cores: Cores::default(),
             arrays: Vec::new(),
             pools: Vec::new(),
             exports,
@@ -172,6 +177,7 @@ impl Config {
             control: self.control.clone(),
             volumes: self.volumes().cloned().collect(),
             stop_timeout_ms: self.stop_timeout,
+            cores: self.cores.clone(),
             ..Opening::default()
         }
     }

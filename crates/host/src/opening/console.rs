@@ -18,6 +18,8 @@ pub struct ConsoleOptions {
     pub token_file: PathBuf,
     /// Names by which browsers reach it, besides those of this machine: of a proxy.
     pub hosts: Vec<String>,
+    /// The program that starts it, and that makes plans for it.
+    pub program: PathBuf,
     /// Commands are refused.
     pub read_only: bool,
 }

@@ -5,6 +5,7 @@
 
 mod config;
 mod console;
+mod cores;
 mod exports;
 mod tuning;
 
@@ -18,6 +19,7 @@ use crate::limits::{RateLimits, WrittenLimits, written_limits};
 pub use crate::written::{milliseconds, mode, written_time};
 pub use config::{Config, ControlConfig, MetricsConfig, MonitorConfig, is_web_address};
 pub use console::ConsoleOptions;
+pub use cores::{Cores, CoresError};
 pub use exports::{Exports, Iscsi, Listen, Principal, TlsFiles, UnixRights};
 pub use tuning::{Patience, Tuning};
 
@@ -54,6 +56,8 @@ pub struct Opening {
     pub volumes: Vec<VolumeOpening>,
     /// Milliseconds that stopping may take.
     pub stop_timeout_ms: u64,
+    /// The cores that have a reactor each.
+    pub cores: Cores,
 }
 
 impl Default for Opening {
@@ -73,6 +77,7 @@ impl Default for Opening {
             control: ControlConfig::default(),
             volumes: Vec::new(),
             stop_timeout_ms: 30_000,
+            cores: Cores::default(),
         }
     }
 }
@@ -186,7 +191,7 @@ pub enum Lacking {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Policies {
-    /// Arrays that share their spares.
+    /// Arrays and pools that share their spares.
     pub spare_groups: Vec<SpareGroup>,
     /// Members that are out of date when the host starts are re-added, where a bitmap tells what they missed.
     pub re_add: bool,
@@ -200,7 +205,7 @@ pub struct Policies {
 pub struct SpareGroup {
     /// The group's name.
     pub name: String,
-    /// Names of its arrays; none for all of the host.
+    /// Names of its arrays and pools; none for all of the host.
     #[serde(default)]
     pub arrays: Vec<String>,
 }
@@ -230,6 +235,7 @@ mod tests {
             force: true,
             lacking: Lacking::Degraded,
             take: Some((0, 2)),
+            cores: "0-1,7".parse().unwrap(),
             tuning: Tuning {
                 memory: 32 << 20,
                 map_memory: NonZeroU64::new(7 << 20),

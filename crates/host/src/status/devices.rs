@@ -20,6 +20,9 @@ pub struct DeviceStatus {
     /// The drive's identity when the device was opened; none for files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
+    /// The reason why its drive is called failing by SMART, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failing: Option<String>,
     /// `in-sync`, `failed` and so on.
     pub state: ReportWord,
     /// Why it failed in this run.
@@ -116,6 +119,7 @@ impl DeviceStatus {
             role: device.role,
             path: device.label.clone(),
             drive: None,
+            failing: None,
             state: state_word(device).into(),
             failure: device.failure.as_ref().map(FailureStatus::of),
             bad_blocks: in_use.and_then(|role| BadBlocks::of(array, role)),

@@ -29,6 +29,9 @@ pub struct DoorStatus {
     /// The disk that an export is, where the door offers disks.
     #[serde(skip)]
     pub(crate) target: Option<TargetStatus>,
+    /// The reactors among which its clients are divided, if there are several.
+    #[serde(skip)]
+    pub(crate) reactors: Vec<ReactorStatus>,
 }
 
 /// The doors of an array.
@@ -42,6 +45,9 @@ pub struct ExportDoors {
     /// Other doors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doors: Vec<DoorStatus>,
+    /// The reactors of the server, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reactors: Vec<ReactorStatus>,
     /// The use of the array by way of each door.
     #[serde(skip)]
     pub(crate) uses: Vec<DoorStatus>,
@@ -59,6 +65,25 @@ pub struct PoolDoors {
     /// Other doors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doors: Vec<DoorStatus>,
+    /// The reactors of the server, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reactors: Vec<ReactorStatus>,
+}
+
+/// A reactor of a server that has several: a thread that has sessions of clients. The first one, home, also has all arrays and pools.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReactorStatus {
+    /// The core to which it is pinned, if it is.
+    pub core: Option<u16>,
+    /// Its share of the processor time that it could have had in the last second, of 1.
+    pub busy: f64,
+    /// Turns since it began.
+    pub turns: u64,
+    /// NBD sessions that it has from home now; none at home itself.
+    pub sessions: usize,
+    /// Requests that it has handed to home so far.
+    pub forwarded: u64,
 }
 
 /// An array as an iSCSI target.

@@ -9,6 +9,7 @@ mod drive;
 mod events;
 mod facts;
 mod findings;
+mod growth;
 mod history;
 mod other;
 mod pools;
@@ -28,11 +29,12 @@ use crate::limits::RateLimits;
 pub use clients::ClientStatus;
 pub use devices::{BadBlocks, BadPlaces, DeviceStatus, FailureStatus, IoStatus};
 pub use disks::DiskStatus;
-pub use doors::{DoorStatus, ExportDoors, PoolDoors, TargetStatus};
+pub use doors::{DoorStatus, ExportDoors, PoolDoors, ReactorStatus, TargetStatus};
 pub use drive::DriveStatus;
 pub use events::EventStatus;
 pub use facts::{ArrayFacts, ReshapeFacts, flags, homehost, left_out};
 pub use findings::{Bad, Bounds, Findings, FoundPlace, Outcome, mode_of_locating};
+pub use growth::GrowthStatus;
 pub use history::{HistoryEntry, HistoryReport};
 pub use other::OtherStatus;
 pub use pools::{
@@ -217,6 +219,9 @@ pub struct PoolStatus {
     /// Members that were in use and are missing, as `VDEV.ROLE`: it is for reading alone until they are here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<String>,
+    /// The group of arrays and pools with which it shares spares.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spare_group: Option<String>,
     /// Clients.
     pub connections: usize,
     /// Clients that use its volumes, and clients of the server that only ask which targets there are.
@@ -465,8 +470,23 @@ impl Report {
         }
     }
 
+    /// Notes which drives SMART calls failing, by the names of their devices.
+    pub(crate) fn note_failing(&mut self, of: impl Fn(&str) -> Option<String>) {
+        match self {
+            Self::Array(array) => {
+                let all = array.arrays.iter_mut().chain([&mut array.array]);
+                all.flat_map(|array| &mut array.devices).for_each(|device| device.failing = of(&device.path));
+            }
+            Self::Pool(pool) => {
+                let devices = &mut pool.pool.devices;
+                devices.iter_mut().for_each(|device| device.failing = device.path.as_deref().and_then(&of));
+            }
+            Self::Absent(_) | Self::Other(_) => {}
+        }
+    }
+
     /// Marks the status as this many seconds old.
-    pub(crate) fn set_stale(&mut self, seconds: f64) {
+    pub fn set_stale(&mut self, seconds: f64) {
         match self {
             Self::Array(array) => array.stale_for = Some(seconds),
             Self::Pool(pool) => pool.stale_for = Some(seconds),

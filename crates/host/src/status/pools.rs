@@ -166,6 +166,9 @@ pub struct PoolDevice {
     /// The drive; none of files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
+    /// The reason why its drive is called failing by SMART, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failing: Option<String>,
     /// The device that is to take its place, as long as it is copied to that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaced_by: Option<String>,
@@ -238,6 +241,7 @@ impl PoolFacts {
                 path: path(number),
                 replaced_by: None,
                 drive: None,
+                failing: None,
                 state: member_word(member).into(),
                 failed_reads: counters.as_ref().map_or(0, |counters| counters.read_errors),
                 failed_writes: counters.as_ref().map_or(0, |counters| counters.write_errors),
@@ -248,8 +252,11 @@ impl PoolFacts {
                 io: counters.map(|counters| IoStatus::of(&counters, member.mended, 0)),
             }
         };
+        // A successor that is there is told beside the member that it is to replace.
+        let is_shown =
+            |member: &PoolMember| !member.is_gone && (member.succeeds.is_none() || member.device.is_none());
         let mut members: Vec<(u16, &PoolMember)> =
-            (0..).zip(&status.members).filter(|(_, member)| !member.is_gone).collect();
+            (0..).zip(&status.members).filter(|(_, member)| is_shown(member)).collect();
         members.sort_by_key(|(_, member)| (member.is_spare, member.role));
         let devices: Vec<PoolDevice> = members.into_iter().map(device).collect();
         let degraded = devices.iter().any(|device| !device.is_spare() && device.state != "online");

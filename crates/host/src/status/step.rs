@@ -1,6 +1,6 @@
 //! The next step with an array or a pool that lacks something: `brindle status` and the console tell the same.
 
-use super::{ArrayStatus, ExportStatus, PoolFacts, PoolStatus, Report};
+use super::{ArrayStatus, ExportStatus, PoolDevice, PoolFacts, PoolStatus, Report};
 
 /// A step that helps, with its command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,10 +21,14 @@ pub enum NextStep {
     Add,
     /// The last check found what disagrees.
     Repair,
+    /// A member in use, of this role, is on a drive that SMART calls failing: another device gets what it has, then takes its role.
+    Replace(u16),
     /// A member of a pool that was taken out is brought back.
     PoolOnline(String),
     /// A member of a pool that is lost gets another device.
     PoolReplace(String),
+    /// The same of a member of a pool.
+    PoolReplaceFailing(String),
     /// A pool waits for members that were in use.
     PoolAttach,
     /// Blocks of a pool are lost: they are written anew, from a copy.
@@ -63,10 +67,19 @@ impl NextStep {
             Some(_) => return Some(Self::Wait),
             None => {}
         }
-        let last = status.last_action.as_ref()?;
-        // A repair writes what it finds.
-        let disagrees = last.action == "check" && last.findings.mismatch_cnt > 0 && last.error.is_none();
-        (disagrees && !status.array.is("read-only")).then_some(Self::Repair)
+        if status.array.is("read-only") {
+            return None;
+        }
+        // Without redundancy a member has no second device.
+        let can_replace = status.array.redundancy_left.is_some_and(|left| left > 0);
+        let mut failing = status.array.devices.iter().filter(|device| device.failing.is_some());
+        let role = failing.find_map(|device| device.role.filter(|_| device.state == "in-sync"));
+        role.filter(|_| can_replace).map(Self::Replace).or_else(|| {
+            let last = status.last_action.as_ref()?;
+            // A repair writes what it finds.
+            let disagrees = last.action == "check" && last.findings.mismatch_cnt > 0 && last.error.is_none();
+            disagrees.then_some(Self::Repair)
+        })
     }
 
     fn of_pool(status: &PoolStatus) -> Option<Self> {
@@ -89,8 +102,16 @@ impl NextStep {
         member("offline").map(Self::PoolOnline).or_else(lost).or_else(|| match scan {
             Some(sync) if sync.paused => Some(Self::Resume),
             Some(_) => Some(Self::Wait),
-            None => pool.is("damaged").then_some(Self::PoolRestore),
+            None => pool.is("damaged").then_some(Self::PoolRestore).or_else(|| Self::of_failing(pool)),
         })
+    }
+
+    fn of_failing(pool: &PoolFacts) -> Option<Self> {
+        let is_failing = |device: &&PoolDevice| {
+            device.failing.is_some() && device.state == "online" && device.replaced_by.is_none()
+        };
+        let failing = pool.devices.iter().find(is_failing)?;
+        (!pool.is("read-only")).then(|| Self::PoolReplaceFailing(failing.member.clone()))
     }
 
     /// The step that makes a writable array whole again.
@@ -122,6 +143,9 @@ impl NextStep {
             }
             Self::Add => "add a device in the place of each member that is lost",
             Self::Repair => "the last check found sectors that disagree; write redundancy anew",
+            Self::Replace(_) | Self::PoolReplaceFailing(_) => {
+                "SMART calls the drive of a member failing; have another device take its place while it still answers"
+            }
             Self::PoolOnline(_) => "a member was taken out; bring it back, and it gets what it lacks",
             Self::PoolReplace(_) => "a member is lost; give its place to another device",
             Self::PoolAttach => {
@@ -145,7 +169,10 @@ impl NextStep {
             Self::Add => format!("add{flags} {name} {device}"),
             Self::Repair => format!("action{flags} {name} repair"),
             Self::PoolOnline(member) => format!("pool online{flags} {name} {member}"),
-            Self::PoolReplace(member) => format!("pool replace{flags} {name} {member} {device}"),
+            Self::Replace(role) => format!("replace{flags} --with {device} {name} {role}"),
+            Self::PoolReplace(member) | Self::PoolReplaceFailing(member) => {
+                format!("pool replace{flags} {name} {member} {device}")
+            }
             Self::PoolAttach | Self::PoolRestore => format!("pool status{flags} {name}"),
         }
     }
@@ -216,6 +243,29 @@ mod tests {
         assert_eq!(with(Value::Null, found(8)), Some(NextStep::Repair));
         assert_eq!(with(Value::Null, found(0)), None);
         assert_eq!(with(Value::Null, json!({"action": "repair", "mismatch_cnt": 8})), None);
+    }
+
+    #[test]
+    fn a_member_on_a_drive_that_fails_is_replaced_while_it_answers() {
+        let array = |left: u16, more: Value| {
+            let devices = json!([{"role": 0, "state": "in-sync"}, {"role": 1, "state": "in-sync", "failing": "SMART says that it fails"}]);
+            let mut array = json!({"state": ["clean"], "redundancy_left": left, "devices": devices});
+            more.as_object().unwrap().iter().for_each(|(name, value)| array[name] = value.clone());
+            step(json!({"name": "a", "array": array}))
+        };
+        assert_eq!(array(1, json!({})), Some(NextStep::Replace(1)));
+        assert_eq!(NextStep::Replace(1).command("", "a", "DEVICE"), "replace --with DEVICE a 1");
+        assert_eq!(array(0, json!({})), None);
+        assert_eq!(array(1, json!({"state": ["clean", "read-only"]})), None);
+        assert_eq!(array(1, json!({"sync": {"action": "recover", "paused": false}})), Some(NextStep::Wait));
+        let pool = |more: Value| {
+            let mut device =
+                json!({"member": "0.1", "state": "online", "failing": "its critical warning is 0x4"});
+            more.as_object().unwrap().iter().for_each(|(name, value)| device[name] = value.clone());
+            step(json!({"name": "tank", "pool": {"state": ["online"], "devices": [device]}}))
+        };
+        assert_eq!(pool(json!({})), Some(NextStep::PoolReplaceFailing("0.1".into())));
+        assert_eq!(pool(json!({"replaced_by": "/dev/b"})), None);
     }
 
     #[test]

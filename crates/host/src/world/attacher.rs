@@ -69,6 +69,11 @@ pub trait Attacher {
     fn connect_again(&self, index: u32, wanted: WantedDevice, serve: Serving)
     -> Pending<Result<(), Refused>>;
 
+    /// Tells the kernel that a device that carries this identifier has another size.
+    fn resize(&self, _index: u32, _size: u64, _identifier: String) -> Pending<Result<(), Refused>> {
+        Box::pin(core::future::ready(Ok(())))
+    }
+
     /// Ends a device; one that is not there has ended. It is refused if the device is mounted or open exclusively. Dropped before it is
     /// known whether it is, the device is left as it is.
     fn end(&self, index: u32) -> Pending<Result<(), Refused>>;

@@ -13,6 +13,8 @@ pub struct Drive {
     pub serial: Option<String>,
     /// The drive's name in /dev/disk/by-id, of the partition if it is one.
     pub by_id: Option<String>,
+    /// Where it is plugged in: the slot of its enclosure, or of PCI, as the kernel names it; else its name in /dev/disk/by-path.
+    pub slot: Option<String>,
 }
 
 /// Names in /dev/disk/by-id that say nothing that is printed on a drive.
@@ -40,11 +42,36 @@ impl Drive {
             let page = fs::read(disk.join("device/vpd_pg80")).ok()?;
             Some(clean(page.get(4..)?)).filter(|text| !text.is_empty())
         });
-        let drive =
-            Self { model: text("device/model"), serial, by_id: by_id(&root.join("dev/disk/by-id"), is_it) };
+        let links = root.join("dev/disk");
+        let slot = enclosure(&disk).or_else(|| pci(root, &disk));
+        let drive = Self {
+            model: text("device/model"),
+            serial,
+            by_id: by_id(&links.join("by-id"), &is_it),
+            slot: slot.or_else(|| by_id(&links.join("by-path"), &is_it)),
+        };
         let is_known = drive.model.is_some() || drive.serial.is_some() || drive.by_id.is_some();
         is_known.then_some(drive)
     }
+}
+
+/// The slot of the enclosure that has the disk, which driver `ses` links to it.
+fn enclosure(disk: &Path) -> Option<String> {
+    let mut entries = fs::read_dir(disk.join("device")).ok()?.flatten();
+    let slot = entries
+        .find_map(|entry| Some(entry.file_name().to_str()?.strip_prefix("enclosure_device:")?.to_owned()))?;
+    Some(clean(slot.as_bytes())).filter(|slot| !slot.is_empty())
+}
+
+/// The slot of PCI of an NVMe drive. That of any other drive's controller says nothing of the drive.
+fn pci(root: &Path, disk: &Path) -> Option<String> {
+    let place = disk.to_str().filter(|place| place.contains("/nvme/"))?;
+    let mut slots = fs::read_dir(root.join("sys/bus/pci/slots")).ok()?.flatten();
+    slots.find_map(|slot| {
+        let address = clean(&fs::read(slot.path().join("address")).ok()?);
+        let has_it = !address.is_empty() && place.contains(&format!("/{address}."));
+        has_it.then(|| Some(format!("PCI slot {}", slot.file_name().to_str()?))).flatten()
+    })
 }
 
 /// The link that says most to people: one with model and serial number, else any.
@@ -109,6 +136,32 @@ mod tests {
         let drive = Drive::below(&root, 8, 16, |link| link.ends_with("wwn-0x5000")).unwrap();
         assert_eq!((drive.serial.as_deref(), drive.by_id.as_deref()), (Some("S5GX"), Some("wwn-0x5000")));
         assert_eq!(Drive::below(&root, 9, 9, |_| true), None);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn the_place_that_it_is_plugged_in_is_told_as_far_as_anything_knows() {
+        let root = root("slot");
+        let disk = root.join("sys/devices/pci/sdb");
+        fs::write(disk.join("device/model"), "M").unwrap();
+        let slot = |at: &Path, minor| Drive::below(at, 8, minor, |_| true).unwrap().slot;
+        assert_eq!(slot(&root, 16), None);
+        fs::create_dir_all(root.join("dev/disk/by-path")).unwrap();
+        fs::write(root.join("dev/disk/by-path/pci-0000:00:17.0-ata-3"), "").unwrap();
+        assert_eq!(slot(&root, 17).as_deref(), Some("pci-0000:00:17.0-ata-3"));
+        fs::create_dir(disk.join("device/enclosure_device:Slot 03 ")).unwrap();
+        assert_eq!(slot(&root, 17).as_deref(), Some("Slot 03"));
+        // A drive of NVMe is in a slot of PCI itself.
+        let nvme = root.join("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1");
+        fs::create_dir_all(nvme.join("device")).unwrap();
+        fs::write(nvme.join("device/model"), "N").unwrap();
+        for (name, address) in [("4", "0000:01:00\n"), ("7", "0000:02:00\n")] {
+            let slot = root.join("sys/bus/pci/slots").join(name);
+            fs::create_dir_all(&slot).unwrap();
+            fs::write(slot.join("address"), address).unwrap();
+        }
+        std::os::unix::fs::symlink(&nvme, root.join("sys/dev/block/8:99")).unwrap();
+        assert_eq!(slot(&root, 99).as_deref(), Some("PCI slot 4"));
         fs::remove_dir_all(root).unwrap();
     }
 

@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::op::{Completion, MemberId, MemberInfo, OpError, OpKey, OpKind, OpView, SocketId};
-use crate::reactor::{Reactor, Unpark};
+use crate::reactor::{HandedSocket, Reactor, Unpark};
 use crate::sim::{Emulation, Stations};
 use crate::time::Instant;
 use crate::uring::Uring;
@@ -293,6 +293,14 @@ unsafe impl Reactor for Emulated {
 
     fn local(&self, socket: SocketId) -> Option<core::net::SocketAddr> {
         self.ring.local(socket)
+    }
+
+    fn release_socket(&mut self, socket: SocketId) -> Option<HandedSocket> {
+        self.ring.release_socket(socket)
+    }
+
+    fn adopt_socket(&mut self, handed: HandedSocket) -> Option<SocketId> {
+        self.ring.adopt_socket(handed)
     }
 
     fn cancel_all(&mut self) {

@@ -8,6 +8,7 @@ use super::Io;
 use crate::buf::Slice;
 use crate::group::Pending;
 use crate::op::{OpError, OpKind, SocketId};
+use crate::reactor::HandedSocket;
 
 impl Io {
     /// Waits for a connection on a listening socket.
@@ -38,6 +39,18 @@ impl Io {
         self.socket_op(OpKind::Send { socket }, from).await.map(|_| ())
     }
 
+    /// Sends each of these messages, of one stretch of memory or several, to a port: side by side. One that nobody wants any more, whose
+    /// request was called off, is dropped by the other end with an error, which is none here.
+    pub async fn send_messages<'a>(&self, port: SocketId, messages: impl Iterator<Item = &'a [Slice]>) {
+        let mut group = self.group();
+        for message in messages {
+            group.socket(OpKind::Send { socket: port }, message);
+        }
+        if !group.is_empty() {
+            let _refused = group.submit().await;
+        }
+    }
+
     fn socket_op(&self, kind: OpKind, memory: &[Slice]) -> SocketPending {
         let mut group = self.group();
         group.socket(kind, memory);
@@ -47,6 +60,17 @@ impl Io {
     /// Closes a socket: operations that wait on it complete, with an error or as the end of the stream.
     pub fn close(&self, socket: SocketId) {
         self.0.core.reactor.borrow_mut().close_socket(socket);
+    }
+
+    /// Lets go of a connection, for another executor of this process to [take over](Io::adopt). `None`, and it stays, if something is
+    /// under way on it, or this world can't hand connections over.
+    pub fn release(&self, socket: SocketId) -> Option<HandedSocket> {
+        self.0.core.reactor.borrow_mut().release_socket(socket)
+    }
+
+    /// Takes a connection over. `None` of one of another world.
+    pub fn adopt(&self, handed: HandedSocket) -> Option<SocketId> {
+        self.0.core.reactor.borrow_mut().adopt_socket(handed)
     }
 
     /// Bytes sent on a connection that its other end has not taken, to compare with an earlier value; `None` if unknown. A

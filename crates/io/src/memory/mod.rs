@@ -319,6 +319,11 @@ impl Memory {
         self.0.borrow_mut().pipes.listen()
     }
 
+    /// The ends of a pair of ports: what is sent to one comes to the other, message by message.
+    pub fn ports(&self) -> [SocketId; 2] {
+        self.0.borrow_mut().pipes.ports()
+    }
+
     /// The client's end of a new connection to `listener`.
     pub fn connect(&self, listener: SocketId) -> SocketId {
         let state = &mut *self.0.borrow_mut();
@@ -359,7 +364,7 @@ unsafe impl Reactor for Memory {
     unsafe fn submit(&mut self, key: OpKey, op: OpView<'_>) {
         let state = &mut *self.0.borrow_mut();
         match op.kind {
-            OpKind::Accept { .. } | OpKind::Recv { .. } | OpKind::Send { .. } => {
+            kind if kind.member().is_none() => {
                 let bounce = state.shared.bounce(op.segments);
                 if let Some(into) = state.pipes.submit(key, op, bounce, &mut state.done) {
                     state.pipes.pump_all(into, &mut state.done);

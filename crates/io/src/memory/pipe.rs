@@ -10,13 +10,15 @@ const ROOM: usize = 256 * 1024;
 
 enum Socket {
     Listener { backlog: VecDeque<SocketId>, accepts: VecDeque<OpKey>, closed: bool },
-    End(End),
+    End(Box<End>),
 }
 
 /// One end of a connection: what came for it, and who waits.
 struct End {
     peer: SocketId,
     inbox: VecDeque<u8>,
+    /// The messages that came for an end that is one of a pair of ports.
+    messages: Option<VecDeque<Vec<u8>>>,
     recv: Option<Receiving>,
     send: Option<Sending>,
     closed: bool,
@@ -41,7 +43,8 @@ struct Sending {
 
 impl End {
     fn to(peer: SocketId) -> Self {
-        Self { peer, inbox: VecDeque::new(), recv: None, send: None, closed: false, broken: false }
+        let (inbox, messages) = (VecDeque::new(), None);
+        Self { peer, inbox, messages, recv: None, send: None, closed: false, broken: false }
     }
 
     /// Completes the operations that wait.
@@ -68,8 +71,8 @@ impl Pipes {
 
     pub(crate) fn connect(&mut self, listener: SocketId, done: &mut Vec<Completion>) -> SocketId {
         let next = self.0.len() as u32;
-        let client = self.add(Socket::End(End::to(SocketId(next + 1))));
-        let server = self.add(Socket::End(End::to(client)));
+        let client = self.add(Socket::End(Box::new(End::to(SocketId(next + 1)))));
+        let server = self.add(Socket::End(Box::new(End::to(client))));
         match self.0.get_mut(listener.0 as usize) {
             Some(Socket::Listener { backlog, accepts, closed: false }) => match accepts.pop_front() {
                 Some(key) => done.push(Completion { key, result: Ok(u64::from(server.0)) }),
@@ -80,9 +83,18 @@ impl Pipes {
         client
     }
 
+    /// The ends of a pair of ports: what is sent to one comes to the other, message by message.
+    pub(crate) fn ports(&mut self) -> [SocketId; 2] {
+        let next = self.0.len() as u32;
+        [next + 1, next].map(|peer| {
+            let end = End { messages: Some(VecDeque::new()), ..End::to(SocketId(peer)) };
+            self.add(Socket::End(Box::new(end)))
+        })
+    }
+
     fn end(&mut self, socket: SocketId) -> Option<&mut End> {
         match self.0.get_mut(socket.0 as usize)? {
-            Socket::End(end) => Some(end),
+            Socket::End(end) => Some(&mut **end),
             Socket::Listener { .. } => None,
         }
     }
@@ -119,6 +131,11 @@ impl Pipes {
             end.recv = Some(Receiving { key, segments, bounce });
             return Some(socket);
         }
+        if end.messages.is_some() {
+            let peer = end.peer;
+            done.push(Completion { key, result: self.post(peer, &segments) });
+            return Some(peer);
+        }
         end.send = Some(Sending { key, segments, _bounce: bounce, sent: 0 });
         Some(end.peer)
     }
@@ -141,7 +158,11 @@ impl Pipes {
     /// `most` bytes each. With fewer than all, sends and receives complete short. Says whether it did anything, so
     /// that more may follow.
     pub(crate) fn pump(&mut self, into: SocketId, most: usize, done: &mut Vec<Completion>) -> bool {
-        let Some(peer) = self.end(into).map(|end| end.peer) else { return false };
+        let Some(end) = self.end(into) else { return false };
+        let peer = end.peer;
+        if end.messages.is_some() {
+            return self.hand_over(into, done);
+        }
         let filled = self.fill(peer, into, most, done);
         let peer_closed = self.end(peer).is_none_or(|end| end.closed);
         let Some(end) = self.end(into) else { return false };
@@ -156,6 +177,39 @@ impl Pipes {
             return true;
         }
         filled
+    }
+
+    /// Puts a message into the inbox of a port: no sender waits.
+    fn post(&mut self, into: SocketId, segments: &[Segment]) -> Result<u64, OpError> {
+        let messages = self.end(into).filter(|end| !end.closed).and_then(|end| end.messages.as_mut());
+        let messages = messages.ok_or(OpError::Disconnected)?;
+        let mut message = Vec::new();
+        for segment in segments {
+            // SAFETY: the op table keeps the segment valid and unchanged until the send's completion.
+            message.extend_from_slice(unsafe { core::slice::from_raw_parts(segment.base, segment.len) });
+        }
+        let len = message.len() as u64;
+        messages.push_back(message);
+        Ok(len)
+    }
+
+    /// Gives a port that waits for a message the first; what does not fit is lost.
+    fn hand_over(&mut self, into: SocketId, done: &mut Vec<Completion>) -> bool {
+        let peer_closed =
+            self.end(into).map(|end| end.peer).and_then(|peer| self.end(peer)).is_none_or(|end| end.closed);
+        let Some(end) = self.end(into) else { return false };
+        let Some(messages) = end.messages.as_mut() else { return false };
+        if end.recv.is_none() || messages.is_empty() && !peer_closed {
+            return false;
+        }
+        let mut message: VecDeque<u8> = messages.pop_front().unwrap_or_default().into();
+        let Some(Receiving { key, segments, bounce }) = end.recv.take() else { return false };
+        let got = drain(&mut message, &segments, usize::MAX);
+        if let Some(bounce) = bounce {
+            bounce.store(got as u64);
+        }
+        done.push(Completion { key, result: Ok(got as u64) });
+        true
     }
 
     /// [`Pipes::pump`] until nothing moves any more.
@@ -186,6 +240,7 @@ impl Pipes {
             let Some(end) = self.end(end) else { continue };
             end.broken = true;
             end.inbox.clear();
+            end.messages.iter_mut().for_each(VecDeque::clear);
             end.give_up(OpError::Disconnected, done);
         }
     }
@@ -193,7 +248,7 @@ impl Pipes {
     /// Bytes that the other end of a connection has not received, those that did not fit in its inbox among them.
     pub(crate) fn untaken(&self, socket: SocketId) -> Option<u64> {
         let end = |socket: SocketId| match self.0.get(socket.0 as usize)? {
-            Socket::End(end) => Some(end),
+            Socket::End(end) => Some(&**end),
             Socket::Listener { .. } => None,
         };
         let this = end(socket).filter(|end| !end.closed)?;

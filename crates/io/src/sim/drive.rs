@@ -202,7 +202,9 @@ impl Drive {
                 self.within(offset, len)?;
                 Ok(Mapped::stored(len).to_bits())
             }
-            OpKind::Accept { .. } | OpKind::Recv { .. } | OpKind::Send { .. } => Err(OpError::Unsupported),
+            OpKind::Ask { .. } | OpKind::Accept { .. } | OpKind::Recv { .. } | OpKind::Send { .. } => {
+                Err(OpError::Unsupported)
+            }
         }
     }
 

@@ -19,6 +19,8 @@ mod faults;
 mod head;
 mod look_ahead;
 mod model;
+mod others;
+mod ports;
 mod rng;
 mod stations;
 mod timing;
@@ -32,11 +34,10 @@ use core::ptr::NonNull;
 use core::task::Poll;
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use crate::exec::Io;
 use crate::op::{Completion, MemberId, MemberInfo, OpClass, OpKey, OpKind, OpView, SocketId};
-use crate::reactor::{Reactor, Unpark};
+use crate::reactor::{HandedEnd, HandedSocket, Reactor, Unpark};
 use crate::time::{Duration, Instant};
 use content::Unwritten;
 pub use curve::Curve;
@@ -324,6 +325,11 @@ impl Sim {
         self.0.borrow_mut().pipes.listen()
     }
 
+    /// The ends of a pair of ports: what is sent to one comes to the other, message by message.
+    pub fn ports(&self) -> [SocketId; 2] {
+        self.0.borrow_mut().pipes.ports()
+    }
+
     /// The client's end of a new connection to `listener`.
     pub fn connect(&self, listener: SocketId) -> SocketId {
         let world = &mut *self.0.borrow_mut();
@@ -383,28 +389,14 @@ unsafe impl Reactor for Sim {
     /// the world, unless a task waits in [`Sim::until_end`]. Also if an operation was not aligned to its drive's
     /// logical blocks, or overlapped another where that is forbidden.
     fn park(&mut self, done: &mut Vec<Completion>, until: Option<Instant>) {
-        let world = &mut *self.0.borrow_mut();
         let until = until.map(Instant::as_nanos);
-        loop {
-            if let Some(bug) = world.bug.take() {
-                panic!("{bug}");
-            }
-            if !world.completed.is_empty() {
-                done.append(&mut world.completed);
-                return;
-            }
-            if world.ended {
-                let wait = until.is_none_or(|until| until > world.now);
-                assert!(
-                    !wait || world.watcher.is_some(),
-                    "the world has ended: run it within Sim::until_end"
-                );
-                return;
-            }
-            if !world.advance(until) {
-                return;
-            }
+        let mut world = self.0.borrow_mut();
+        if world.others.is_any() {
+            drop(world);
+            return self.park_with_others(done, until);
         }
+        let world = &mut *world;
+        while !world.has_come(done, until) && world.advance(until) {}
     }
 
     fn now(&self) -> Instant {
@@ -428,8 +420,16 @@ unsafe impl Reactor for Sim {
         self.0.borrow_mut().cancel_all();
     }
 
-    /// A handle that does nothing: no other thread can wake a simulated world.
+    /// Wakes the first executor for others of its world: no other thread can.
     fn unpark(&self) -> Unpark {
-        Arc::new(|| {})
+        self.0.borrow().others.unpark()
+    }
+
+    fn release_socket(&mut self, socket: SocketId) -> Option<HandedSocket> {
+        Some(HandedSocket(HandedEnd::Number(socket)))
+    }
+
+    fn adopt_socket(&mut self, handed: HandedSocket) -> Option<SocketId> {
+        ports::number(&handed)
     }
 }

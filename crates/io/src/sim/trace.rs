@@ -56,5 +56,6 @@ pub(super) fn words(kind: OpKind) -> [u64; 4] {
         OpKind::Accept { socket } => [6, u64::from(socket.0), 0, 0],
         OpKind::Recv { socket } => [7, u64::from(socket.0), 0, 0],
         OpKind::Send { socket } => [8, u64::from(socket.0), 0, 0],
+        OpKind::Ask { fills } => [11, u64::from(fills), 0, 0],
     }
 }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::agenda::Agenda;
 use super::drive::{Drive, Flying};
 use super::faults::Faults;
+use super::others::Others;
 use super::rng::Rng;
 use super::stations::Uplink;
 use super::trace::{Trace, bytes_of, words};
@@ -76,6 +77,8 @@ pub(super) struct SimWorld {
     frozen: Vec<OpKey>,
     /// The task to wake when the world ends.
     pub(super) watcher: Option<(Rc<Scheduler>, TaskId)>,
+    /// Executors beside the first.
+    pub(super) others: Others,
 }
 
 impl SimWorld {
@@ -103,6 +106,7 @@ impl SimWorld {
             ended: false,
             frozen: Vec::new(),
             watcher: None,
+            others: Others::new(seed),
         }
     }
 
@@ -245,10 +249,32 @@ impl SimWorld {
         self.schedule(self.now.saturating_add(latency.saturating_mul(slowness)), SimEvent::Ready(key.0));
     }
 
-    /// Does what is next, if that comes no later than `until`. Otherwise time goes on to `until`.
+    /// Whether the first executor need not wait, or must not wait longer: takes what has completed.
+    ///
+    /// # Panics
+    /// With a bug that was found, and at the end of the world if nothing was to wait for it.
+    #[inline(always)]
+    pub(super) fn has_come(&mut self, done: &mut Vec<Completion>, until: Option<u64>) -> bool {
+        if let Some(bug) = self.bug.take() {
+            panic!("{bug}");
+        }
+        if !self.completed.is_empty() {
+            done.append(&mut self.completed);
+            return true;
+        }
+        if self.ended {
+            let wait = until.is_none_or(|until| until > self.now);
+            assert!(!wait || self.watcher.is_some(), "the world has ended: run it within Sim::until_end");
+        }
+        self.ended
+    }
+
+    /// Does what is next, if that comes no later than `until`. Otherwise time goes on to `until`. In line with the turn of an executor
+    /// that is alone.
     ///
     /// # Panics
     /// If nothing is to come and `until` is `None`.
+    #[inline(always)]
     pub(super) fn advance(&mut self, until: Option<u64>) -> bool {
         match self.agenda.next() {
             Some(at) if until.is_none_or(|until| at <= until.max(self.now)) => {}
@@ -277,6 +303,20 @@ impl SimWorld {
         true
     }
 
+    /// Gives each executor its completions: what is left is the first one's.
+    pub(super) fn sort_completions(&mut self) {
+        self.others.sort(&mut self.completed);
+    }
+
+    /// As [`SimWorld::advance`], to the moment that any executor wants. False once that of the first has come.
+    pub(super) fn advance_for_all(&mut self, until: Option<u64>) -> bool {
+        let first = match (until, self.others.until()) {
+            (Some(own), Some(theirs)) => Some(own.min(theirs)),
+            (own, theirs) => own.or(theirs),
+        };
+        self.advance(first) || until.is_none_or(|until| until > self.now)
+    }
+
     fn nothing_to_come(&self) -> ! {
         let kinds: Vec<_> = self.flying.iter().flatten().map(|op| op.kind).collect();
         panic!("every task waits, for nothing that could come; on drives that hang: {kinds:?}")
@@ -293,6 +333,8 @@ impl SimWorld {
         Some(member)
     }
 
+    /// In line with [`SimWorld::advance`].
+    #[inline(always)]
     fn ready(&mut self, key: u32, event: SimEvent) {
         let Some(member) = self.hangs(key, event) else { return };
         let Some(op) = self.flying[key as usize] else { return };

@@ -6,7 +6,8 @@
 use core::ops::Range;
 
 use super::{After, GroupSlot, GroupState, NEVER, NO_GROUP, Slot, Table};
-use crate::op::{Failure, MemberId, OpError, OpKey, OpKind, OpSpan, Owner};
+use crate::buf::Buf;
+use crate::op::{Failure, MemberId, OpError, OpKey, OpKind, OpSpan, Owner, Segment};
 use crate::task::TaskId;
 use crate::time::Instant;
 
@@ -188,6 +189,72 @@ impl Table {
             _ if done => self.free_group(group as u32),
             _ => {}
         }
+    }
+
+    /// The group's one operation, a question to another executor, goes on its way for `task` at `now`. Apart from
+    /// [`Table::launch`], so that no other operation is asked whether it is one. The borrow of its memory ends by
+    /// [`Table::question_ends`].
+    #[cold]
+    pub(crate) fn launch_question(&mut self, group: u32, task: TaskId, now: Instant) {
+        let g = &mut self.groups[group as usize];
+        let slot = &mut self.slots[g.ops[0].0 as usize];
+        let fills = matches!(slot.kind, OpKind::Ask { fills: true });
+        slot.holds.iter().for_each(|buf| buf.device_begins(fills));
+        (slot.since, slot.class, slot.sent) = (now, g.class, true);
+        (g.left, g.state) = (1, GroupState::Waiting(task));
+        self.in_flight += 1;
+    }
+
+    /// The other executor has none of a question's memory any more: the operation completes now.
+    #[cold]
+    pub(crate) fn question_ends(&mut self, key: OpKey) {
+        let slot = &mut self.slots[key.0 as usize];
+        let fills = matches!(slot.kind, OpKind::Ask { fills: true });
+        slot.holds.iter().for_each(|buf| buf.device_ends(fills));
+    }
+
+    /// An operation has its result, though its memory is not free yet: it goes on as an orphan. The task that waits for it.
+    #[cold]
+    pub(crate) fn answered_ahead(&mut self, key: OpKey, result: Result<u64, OpError>) -> Option<TaskId> {
+        let slot = &mut self.slots[key.0 as usize];
+        let group = slot.group;
+        slot.holds.iter().for_each(|buf| buf.lend(slot.places()));
+        let (tag, kind) = (slot.tag, slot.kind);
+        let GroupSlot { ops, left, owner, state, failures, value, until, .. } =
+            &mut self.groups[group as usize];
+        (slot.group, slot.owner) = (NO_GROUP, *owner);
+        ops.retain(|&other| other != key);
+        *left -= 1;
+        match result {
+            Ok(answer) => *value = answer,
+            Err(error) => failures.push(Failure { tag, kind, error }),
+        }
+        if *left == 0 && *until != NEVER {
+            *until = NEVER;
+            self.timed -= 1;
+        }
+        match *state {
+            GroupState::Waiting(task) => Some(task),
+            _ => {
+                if *left == 0 {
+                    self.free_group(group);
+                }
+                None
+            }
+        }
+    }
+
+    /// The stretches of an operation's memory that others may change, a bit for each. The last bit is that of all further ones.
+    pub(crate) fn shared_segments(&self, key: OpKey) -> u64 {
+        let slot = &self.slots[key.0 as usize];
+        if !slot.holds.iter().any(Buf::is_shared) {
+            return 0;
+        }
+        let of = |segment: &Segment| {
+            slot.holds.iter().find(|buf| buf.place_of(segment.base, segment.len).is_some())
+        };
+        let shared = slot.segments.iter().map(|segment| of(segment).is_some_and(Buf::is_shared));
+        shared.zip(0..).fold(0, |bits, (shared, at)| bits | u64::from(shared) << u64::min(at, 63))
     }
 
     /// The reactor has let go of an orphan.

@@ -16,6 +16,10 @@ pub(crate) enum Way {
     Accept,
     Receive,
     Send,
+    /// One message comes.
+    Read,
+    /// One message goes.
+    Write,
 }
 
 /// An operation on a socket.
@@ -58,7 +62,7 @@ impl Sockets {
             }
             Socket { fd, watched: false, incoming: VecDeque::new(), outgoing: VecDeque::new() }
         });
-        let out = transfer.way == Way::Send;
+        let out = matches!(transfer.way, Way::Send | Way::Write);
         let queue = if out { &mut socket.outgoing } else { &mut socket.incoming };
         queue.push_back(transfer);
         // One that waits keeps the order.
@@ -151,6 +155,16 @@ impl Transfer {
                 answered(unsafe { libc::recv(fd, first.iov_base, first.iov_len, libc::MSG_DONTWAIT) })
             }
             Way::Send => self.send(fd),
+            Way::Read => {
+                let stretches = self.stretches();
+                // SAFETY: the stretches are valid until the answer, and their list lasts as long as the call.
+                answered(unsafe { libc::readv(fd, stretches.as_ptr(), stretches.len() as _) })
+            }
+            Way::Write => {
+                let stretches = self.stretches();
+                // SAFETY: as of a read.
+                answered(unsafe { libc::writev(fd, stretches.as_ptr(), stretches.len() as _) })
+            }
         }
     }
 

@@ -22,6 +22,7 @@ mod sockets;
 mod wake;
 
 use std::cell::RefCell;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -30,7 +31,7 @@ use std::rc::Rc;
 
 use crate::device::OpenDevice;
 use crate::op::{Completion, Mapped, MemberId, MemberInfo, OpError, OpKey, OpKind, OpView, Probe, SocketId};
-use crate::reactor::{Reactor, Unpark};
+use crate::reactor::{HandedEnd, HandedSocket, Reactor, Unpark};
 use crate::threads::Threads;
 use crate::time::{Clock, Duration, Instant};
 use arenas::Arenas;
@@ -178,6 +179,18 @@ impl Uring {
     pub fn add_stream(&self, stream: impl Into<OwnedFd>) -> SocketId {
         self.0.borrow_mut().sockets.add_stream(stream.into())
     }
+
+    /// Takes a descriptor from which whole messages are read and to which whole messages are written, as /dev/fuse is: a receive gives
+    /// one message, cut to its memory, and a send is one.
+    ///
+    /// # Errors
+    /// The descriptor can't be made one that does not wait.
+    pub fn add_port(&self, port: impl Into<OwnedFd>) -> io::Result<SocketId> {
+        let port = port.into();
+        // Else a worker of the kernel would wait for each message.
+        rustix::io::ioctl_fionbio(&port, true)?;
+        Ok(self.0.borrow_mut().sockets.add_port(port))
+    }
 }
 
 // SAFETY: a key enters `running` with its submission and one entry is sent for it; its completion is handed back when
@@ -251,6 +264,18 @@ unsafe impl Reactor for Uring {
         self.local_addr(socket)
     }
 
+    fn release_socket(&mut self, socket: SocketId) -> Option<HandedSocket> {
+        let state = &mut *self.0.borrow_mut();
+        let released = state.sockets.release(socket)?;
+        state.engine.forget(socket);
+        Some(HandedSocket(HandedEnd::Descriptor(released)))
+    }
+
+    fn adopt_socket(&mut self, handed: HandedSocket) -> Option<SocketId> {
+        let HandedEnd::Descriptor(descriptor) = handed.0 else { return None };
+        Some(self.0.borrow_mut().sockets.adopt(descriptor))
+    }
+
     fn cancel_all(&mut self) {
         let state = &mut *self.0.borrow_mut();
         state.sockets.cancel_all(&mut state.engine);
@@ -315,7 +340,7 @@ impl UringState {
                 }
             }
             Engine::Threads(threads) => {
-                if let Some((socket, transfer)) = running.transfer(key) {
+                if let Some((socket, transfer)) = running.transfer(key, &self.sockets) {
                     threads.transfer(socket, self.sockets.raw_fd(socket), transfer);
                 } else if let Some(job) = running.job(key, &self.members) {
                     threads.ask(job);

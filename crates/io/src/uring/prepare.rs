@@ -198,10 +198,11 @@ impl Running {
     pub(super) fn entry(&mut self, members: &Members, sockets: &Sockets, ring: &Ring) -> squeue::Entry {
         match self.kind {
             OpKind::Accept { socket } | OpKind::Recv { socket } | OpKind::Send { socket } => {
-                self.socket_entry(types::Fd(sockets.raw_fd(socket)))
+                let fd = types::Fd(sockets.raw_fd(socket));
+                if sockets.is_port(socket) { self.port_entry(fd) } else { self.socket_entry(fd) }
             }
             // No entry of the ring can ask that: a thread does.
-            OpKind::Map { .. } => opcode::Nop::new().build(),
+            OpKind::Map { .. } | OpKind::Ask { .. } => opcode::Nop::new().build(),
             OpKind::Probe { member } => self.look_entry(members.origin(member)),
             kind if self.answer.is_some()
                 && let Some(member) = kind.member() =>
@@ -250,9 +251,11 @@ impl Running {
     }
 
     /// The operation on a socket; `None` for members.
-    pub(super) fn transfer(&self, key: OpKey) -> Option<(SocketId, Transfer)> {
+    pub(super) fn transfer(&self, key: OpKey, sockets: &Sockets) -> Option<(SocketId, Transfer)> {
         let (socket, way) = match self.kind {
             OpKind::Accept { socket } => (socket, Way::Accept),
+            OpKind::Recv { socket } if sockets.is_port(socket) => (socket, Way::Read),
+            OpKind::Send { socket } if sockets.is_port(socket) => (socket, Way::Write),
             OpKind::Recv { socket } => (socket, Way::Receive),
             OpKind::Send { socket } => (socket, Way::Send),
             _ => return None,
@@ -324,6 +327,14 @@ impl Running {
                 .ioprio(self.ioprio)
                 .rw_flags(rw)
                 .build(),
+        }
+    }
+
+    /// A message is one call, from or to all of its memory. Such descriptors have no place in a file.
+    fn port_entry(&self, fd: types::Fd) -> squeue::Entry {
+        match self.kind {
+            OpKind::Send { .. } => opcode::Writev::new(fd, self.vector(), self.count).build(),
+            _ => opcode::Readv::new(fd, self.vector(), self.count).build(),
         }
     }
 

@@ -29,6 +29,8 @@ struct Socket {
     file: Option<SocketFile>,
     /// A listener whose connections are TCP.
     tcp: bool,
+    /// A descriptor that is no socket, or is used as none: each receive is a read, each send a write.
+    port: bool,
     /// Operations under way.
     operations: u32,
     /// A cancellation is under way.
@@ -49,24 +51,56 @@ impl Sockets {
     /// A Unix listener has a file; any other is TCP.
     pub(super) fn add_listener(&mut self, fd: OwnedFd, file: Option<SocketFile>) -> SocketId {
         let tcp = file.is_none();
-        self.add(fd, file, tcp)
+        self.add(fd, file, tcp, false)
     }
 
     pub(super) fn add_stream(&mut self, fd: OwnedFd) -> SocketId {
         // Refused by sockets that are not TCP, whose other end can't vanish unseen.
         let _ = prepare_tcp(&fd);
-        self.add(fd, None, false)
+        self.add(fd, None, false, false)
     }
 
-    fn add(&mut self, fd: OwnedFd, file: Option<SocketFile>, tcp: bool) -> SocketId {
+    pub(super) fn add_port(&mut self, fd: OwnedFd) -> SocketId {
+        self.add(fd, None, false, true)
+    }
+
+    /// Whether what is sent and received there are whole messages.
+    pub(super) fn is_port(&self, id: SocketId) -> bool {
+        self.get(id).is_some_and(|socket| socket.port)
+    }
+
+    /// A connection that another reactor has let go of.
+    pub(super) fn adopt(&mut self, fd: OwnedFd) -> SocketId {
+        self.add(fd, None, false, false)
+    }
+
+    /// Lets a connection go on which nothing is under way.
+    pub(super) fn release(&mut self, id: SocketId) -> Option<OwnedFd> {
+        let socket = self.get(id)?;
+        let is_other = socket.file.is_some() || socket.tcp || socket.port;
+        if socket.operations > 0 || socket.cancelling || socket.closing || is_other {
+            return None;
+        }
+        self.vacate(id).map(|socket| socket.fd)
+    }
+
+    fn add(&mut self, fd: OwnedFd, file: Option<SocketFile>, tcp: bool, port: bool) -> SocketId {
         let at = self.free.pop().unwrap_or_else(|| {
             self.places.push(SocketSlot::default());
             (self.places.len() - 1) as u32
         });
         assert!(at < 1 << PLACE_BITS, "more sockets than a process can have descriptors");
         let place = &mut self.places[at as usize];
-        place.socket =
-            Some(Socket { fd, file, tcp, operations: 0, cancelling: false, stopped: false, closing: false });
+        place.socket = Some(Socket {
+            fd,
+            file,
+            tcp,
+            port,
+            operations: 0,
+            cancelling: false,
+            stopped: false,
+            closing: false,
+        });
         SocketId(place.times << PLACE_BITS | at)
     }
 
@@ -144,7 +178,7 @@ impl Sockets {
                         // Refused only if the other end has gone already, which the first receive will tell.
                         let _ = prepare_tcp(&fd);
                     }
-                    Ok(u64::from(self.add(fd, None, false).0))
+                    Ok(u64::from(self.add(fd, None, false, false).0))
                 }
             },
         }
@@ -213,12 +247,17 @@ impl Sockets {
     fn close_if_idle(&mut self, id: SocketId) {
         let idle = |socket: &&mut Socket| socket.closing && socket.operations == 0 && !socket.cancelling;
         if self.get_mut(id).as_ref().is_some_and(idle) {
-            let at = id.0 & ((1 << PLACE_BITS) - 1);
-            let place = &mut self.places[at as usize];
-            place.socket = None;
-            place.times = (place.times + 1) % (1 << (32 - PLACE_BITS));
-            self.free.push(at);
+            self.vacate(id);
         }
+    }
+
+    /// Takes a socket from its place, which is free for another then.
+    fn vacate(&mut self, id: SocketId) -> Option<Socket> {
+        let at = id.0 & ((1 << PLACE_BITS) - 1);
+        let place = &mut self.places[at as usize];
+        place.times = (place.times + 1) % (1 << (32 - PLACE_BITS));
+        self.free.push(at);
+        place.socket.take()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The seam in all its worlds, by subject. What counts for a whole process is in `handed.rs`.
 
+mod asking;
 mod conformance;
 mod counters;
 mod device;

@@ -1,5 +1,6 @@
 //! Loads: so many requests in flight, or so many begun a second.
 
+use core::future::Future;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -81,35 +82,63 @@ pub(crate) fn closed<V: Volume + Clone + 'static>(
     count: u64,
     seed: u64,
 ) -> Done {
-    let marks: Shared<Vec<(u64, u64)>> = Rc::new(RefCell::new(Vec::with_capacity(count as usize)));
-    let began = io.now();
+    let left = Cell::new(count);
+    let more = move || left.get().checked_sub(1).inspect(|less| left.set(*less)).is_some();
+    io.block_on(lanes(io.clone(), volumes.to_vec(), kind, depth, seed, more))
+}
+
+/// The same for as long as some work takes.
+pub(crate) fn beside<V: Volume + Clone + 'static>(
+    io: &Io,
+    volume: &V,
+    kind: Kind,
+    depth: u64,
+    work: impl Future<Output = ()>,
+) -> Done {
+    let goes_on = Rc::new(Cell::new(true));
+    let more = Rc::clone(&goes_on);
+    let clients = io.spawn(lanes(io.clone(), vec![volume.clone()], kind, depth, 6, move || more.get()));
     io.block_on(async {
-        let memory = io.pool((depth * BLOCK) as usize + (1 << 20));
-        let (left, mut lanes) = (Rc::new(Cell::new(count)), Vec::new());
-        for lane in 0..depth {
-            let (now, left, marks) = (io.clone(), Rc::clone(&left), Rc::clone(&marks));
-            let volume = volumes[lane as usize % volumes.len()].clone();
-            let buf = memory.alloc(BLOCK as usize).await;
-            buf.bytes_mut().fill(lane as u8);
-            lanes.push(io.spawn(async move {
-                let (mut random, slice) = (Random::stream(seed, lane), buf.all());
-                let blocks = volume.limits().size / BLOCK;
-                while left.get() > 0 {
-                    left.set(left.get() - 1);
-                    let asked = now.now();
-                    one(&volume, kind, random.below(blocks), &slice).await;
-                    let ended = now.now();
-                    let mark = (ended.since(began).as_nanos() as u64, ended.since(asked).as_nanos() as u64);
-                    marks.borrow_mut().push(mark);
-                }
-            }));
-        }
-        for lane in lanes {
-            lane.await;
-        }
-    });
-    let ended = io.now();
-    Done::of(began, ended, &marks.borrow())
+        work.await;
+        goes_on.set(false);
+        clients.await
+    })
+}
+
+/// Requests of one block, `depth` in flight, while there are to be more.
+async fn lanes<V: Volume + Clone + 'static>(
+    io: Io,
+    volumes: Vec<V>,
+    kind: Kind,
+    depth: u64,
+    seed: u64,
+    more: impl Fn() -> bool + 'static,
+) -> Done {
+    let marks: Shared<Vec<(u64, u64)>> = Rc::default();
+    let (began, more) = (io.now(), Rc::new(more));
+    let memory = io.pool((depth * BLOCK) as usize + (1 << 20));
+    let mut lanes = Vec::new();
+    for lane in 0..depth {
+        let (now, more, marks) = (io.clone(), Rc::clone(&more), Rc::clone(&marks));
+        let volume = volumes[lane as usize % volumes.len()].clone();
+        let buf = memory.alloc(BLOCK as usize).await;
+        buf.bytes_mut().fill(lane as u8);
+        lanes.push(io.spawn(async move {
+            let (mut random, slice) = (Random::stream(seed, lane), buf.all());
+            let blocks = volume.limits().size / BLOCK;
+            while more() {
+                let asked = now.now();
+                one(&volume, kind, random.below(blocks), &slice).await;
+                let ended = now.now();
+                let mark = (ended.since(began).as_nanos() as u64, ended.since(asked).as_nanos() as u64);
+                marks.borrow_mut().push(mark);
+            }
+        }));
+    }
+    for lane in lanes {
+        lane.await;
+    }
+    Done::of(began, io.now(), &marks.borrow())
 }
 
 /// Requests that begin at even distances, `rate` a second, whether or not others have been answered.

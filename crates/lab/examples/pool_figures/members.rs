@@ -5,7 +5,7 @@ use brindle_pool::Replacement;
 use brindle_volume::{LoneMember, Volume as _};
 use uuid::Uuid;
 
-use crate::load::{Kind, closed, fill};
+use crate::load::{Done, Kind, beside, closed, fill};
 use crate::table::{Limit, head, line};
 use crate::world::{BLOCK, Scale, Stage, bare, drive};
 
@@ -15,11 +15,28 @@ const IN_FLIGHT: usize = 8;
 /// The member that is replaced.
 const LOST: u16 = 3;
 
-/// Prints the table.
+/// Requests of clients in flight, some eight of each member.
+const CLIENTS: u64 = 96;
+
+/// Prints the tables.
 pub(crate) fn print(live: u64) {
+    alone(live);
+    with_clients(live);
+}
+
+/// Of disks that turn, members are twice as large and units have a MiB: some half a second goes for checkpoints and changes of the config,
+/// whatever their size, and a unit is read from one end to the other.
+fn scale(drive: &'static str, live: u64) -> Scale {
+    match drive {
+        "hdd-7200" => Scale { drive, unit: Some(1 << 20), ..Scale::of(8 * live, 70) },
+        _ => Scale { drive, ..Scale::of(4 * live, 70) },
+    }
+}
+
+fn alone(live: u64) {
     head("Scrubs and resilvers, raidz2 of twelve drives");
     for drive in ["p3700", "hdd-7200"] {
-        let scale = Scale { drive, ..Scale::of(2 * live, 70) };
+        let scale = scale(drive, live);
         let rates = [false, true].map(|writes| sequential(&scale, writes));
         let mut times = Vec::new();
         for (what, rounds) in [("in order", 0), ("after three random overwrites", 3)] {
@@ -120,12 +137,71 @@ fn scrub(stage: &Stage, what: &str, rate: f64) {
     );
 }
 
+/// Clients that read and write blocks at random while a scrub or a resilver goes on, and before it.
+fn with_clients(live: u64) {
+    head("Clients beside scrubs and resilvers: 4K at random, 96 in flight, raidz2 of twelve drives");
+    for drive in ["p3700", "hdd-7200"] {
+        let scale = scale(drive, live);
+        // Writes are of a pool that is cleaned all the time: what is free by chance takes some at once.
+        for (kind, what, rounds) in [(Kind::Read, "reads", 0), (Kind::Write, "writes", 3)] {
+            let mut stage = filled(&scale, rounds);
+            let count = if kind == Kind::Write || drive == "p3700" { 200_000 } else { 5_000 };
+            let before = closed(&stage.io, core::slice::from_ref(&stage.volume), kind, CLIENTS, count, 4);
+            let pool = stage.pool.clone();
+            let during = beside(&stage.io, &stage.volume, kind, CLIENTS, async move {
+                pool.check(|_| {}).await.expect("drives that are well");
+            });
+            told(&format!("{drive}, {what} beside a scrub"), &before, &during);
+            let new = another(&mut stage, &scale);
+            stage.io.block_on(stage.pool.fail(LOST)).expect("it can do without");
+            let before = closed(&stage.io, core::slice::from_ref(&stage.volume), kind, CLIENTS, count, 4);
+            let pool = stage.pool.clone();
+            let io = stage.io.clone();
+            let during = beside(&stage.io, &stage.volume, kind, CLIENTS, async move {
+                pool.replace(LOST, new).await.expect("it is replaced");
+                while pool.status().busy.resilvering {
+                    io.sleep(Duration::from_millis(1)).await;
+                }
+            });
+            told(&format!("{drive}, {what} beside a resilver"), &before, &during);
+            stage.end();
+        }
+    }
+}
+
+fn told(what: &str, before: &Done, during: &Done) {
+    let why =
+        format!("{:.0} a second, {:.0} before; {} of them", during.rate, before.rate, during.took.len());
+    line(
+        &format!("{what}: rate"),
+        Limit::Least(50.0),
+        100.0 * during.rate / before.rate,
+        " % of that before",
+        &why,
+    );
+    let (now, then) = (during.within(990), before.within(990));
+    line(
+        &format!("{what}: p99"),
+        Limit::Most(3.0),
+        now / then,
+        " times that before",
+        &format!("{now:.0} us, {then:.0} before"),
+    );
+}
+
+/// One more drive, to take the place of the member that is lost.
+fn another(stage: &mut Stage, scale: &Scale) -> Replacement {
+    let sim = stage.sim.clone().expect("modelled drives");
+    let id: MemberId = sim.add_measured_drive(&drive(scale.drive).stations, scale.member());
+    sim.keep_beginning(id, scale.member());
+    stage.ids[usize::from(LOST)] = id;
+    Replacement { name: "new".to_owned(), id, uuid: Uuid::from_u128(0xd15c) }
+}
+
 /// A member is lost and another takes its place. Gives the seconds until that has all.
 fn resilver(stage: &mut Stage, scale: &Scale, what: &str, rate: Option<f64>) -> f64 {
-    let sim = stage.sim.clone().expect("modelled drives");
-    let new: MemberId = sim.add_measured_drive(&drive(scale.drive).stations, scale.member());
-    sim.keep_beginning(new, scale.member());
-    let with = Replacement { name: "new".to_owned(), id: new, uuid: Uuid::from_u128(0xd15c) };
+    let with = another(stage, scale);
+    let new = with.id;
     let began = stage.io.block_on(async {
         stage.pool.fail(LOST).await.expect("it can do without");
         let began = stage.io.now();
@@ -134,7 +210,6 @@ fn resilver(stage: &mut Stage, scale: &Scale, what: &str, rate: Option<f64>) -> 
         began
     });
     let took = stage.io.now().since(began).as_secs_f64();
-    stage.ids[usize::from(LOST)] = new;
     let written = stage.io.counters(new).bytes_written as f64;
     if let Some(rate) = rate {
         let why = format!(

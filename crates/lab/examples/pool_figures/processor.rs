@@ -77,7 +77,22 @@ pub(crate) fn print(live: u64) {
         " GB/s",
         "checksums, parity, and a copy into memory members",
     );
+    let rates = (0..ROUNDS).map(|_| scrubbed(&stage)).collect();
+    line(
+        "scrub",
+        Limit::Least(2.5),
+        median(rates),
+        " GB/s of what it reads",
+        "checksums, parity, and a copy out of memory members",
+    );
     stage.end();
+}
+
+/// Bytes that a scrub reads, for each nanosecond.
+fn scrubbed(stage: &Stage) -> f64 {
+    let (before, began) = (stage.moved().0, now());
+    stage.io.block_on(stage.pool.check(|_| {})).expect("members that are well");
+    (stage.moved().0 - before) as f64 / (now() - began)
 }
 
 fn large_writes(stage: &Stage, blocks: u64, count: u64, seed: u64) {

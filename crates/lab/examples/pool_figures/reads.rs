@@ -1,11 +1,15 @@
 //! Random reads of 4 KiB beside the same drives without a pool.
 
+use brindle_pool::PoolConfig;
+
 use crate::load::{Kind, closed, fill};
 use crate::table::{Limit, head, line};
 use crate::world::{MEMBERS, Scale, Stage, bare};
 
 /// Requests in flight: as many as the published measurement had.
 pub(crate) const DEPTH: u64 = 2048;
+/// Bytes of memory for each page that branches in memory name, with some room.
+const NAMED: usize = 200;
 /// Requests of a row.
 const COUNT: u64 = 400_000;
 
@@ -31,20 +35,20 @@ pub(crate) fn print(live: u64) {
     let mut stage = stage.reopened(scale.config());
     // Each leaf is read once.
     read_leaves(&stage);
+    measure(&stage, "map in memory", jbod, 90.0);
+    let all = stage.pool.status().map;
+    let missing = |stage: &Stage| shares(stage).0;
+    stage = with_memory(stage, &scale, (all.pages as usize * NAMED, all.bytes as usize), 0.25, missing);
+    measure(&stage, "a quarter of look-ups missing", jbod, 75.0);
     // Requests that wait for one leaf share its reading, which so small a map makes likelier: reads of members are what counts.
-    for (what, leaves, limit) in [
-        ("map in memory", 200, 90.0),
-        ("a quarter of look-ups missing", 71, 75.0),
-        ("a quarter of look-ups reading a leaf", 47, 75.0),
-        // Branches are some of a hundred pages. Without them each look-up would read its way down from the top.
-        ("branches of the map in memory", 3, 45.0),
-    ] {
-        if leaves != scale.leaves {
-            stage = stage.reopened(Scale { leaves, ..scale.clone() }.config());
-            warm(&stage, live);
-        }
-        measure(&stage, what, jbod, limit);
-    }
+    let reading = |stage: &Stage| shares(stage).1 - 1.0;
+    stage = with_memory(stage, &scale, (all.pages as usize * NAMED, all.bytes as usize), 0.25, reading);
+    measure(&stage, "a quarter of look-ups reading a leaf", jbod, 75.0);
+    // Some leaves beside them, without which a leaf might go before those have looked at it that wait for it.
+    let branches = all.pages as usize * NAMED + all.bytes as usize * 3 / 100;
+    stage = stage.reopened(PoolConfig { map_memory: branches, ..scale.config() });
+    warm(&stage, live);
+    measure(&stage, "branches of the map in memory", jbod, 45.0);
     stage = stage.reopened(scale.config());
     read_leaves(&stage);
     for member in [3, 8] {
@@ -52,6 +56,41 @@ pub(crate) fn print(live: u64) {
     }
     measure(&stage, "two members lost, data of before", jbod, 30.0);
     stage.end();
+}
+
+/// Opens the pool with as much memory for its map, of what is between these bytes, as makes a share of look-ups what is wanted: it is the
+/// smaller the more memory there is.
+fn with_memory(
+    mut stage: Stage,
+    scale: &Scale,
+    (mut least, mut most): (usize, usize),
+    wanted: f64,
+    share: impl Fn(&Stage) -> f64,
+) -> Stage {
+    loop {
+        let map_memory = usize::midpoint(least, most);
+        stage = stage.reopened(PoolConfig { map_memory, ..scale.config() });
+        warm(&stage, scale.live);
+        let share = share(&stage);
+        if (share - wanted).abs() < 0.01 || most - least < 8192 {
+            return stage;
+        }
+        if share > wanted {
+            least = map_memory;
+        } else {
+            most = map_memory;
+        }
+    }
+}
+
+/// Of some look-ups, the share that missed a page, and reads of members for each.
+fn shares(stage: &Stage) -> (f64, f64) {
+    const SOME: u64 = 100_000;
+    let (before, seen) = (reads(stage), stage.pool.status().map);
+    closed(&stage.io, core::slice::from_ref(&stage.volume), Kind::Read, DEPTH, SOME, 5);
+    let now = stage.pool.status().map;
+    let missed = (now.missed - seen.missed) as f64 / (now.asked - seen.asked) as f64;
+    (missed, (reads(stage) - before) as f64 / SOME as f64)
 }
 
 fn read_leaves(stage: &Stage) {

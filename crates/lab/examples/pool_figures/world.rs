@@ -31,8 +31,6 @@ pub(crate) struct Scale {
     pub(crate) unit: Option<u64>,
     /// Live blocks to one change in memory.
     pub(crate) changes: u64,
-    /// Leaves of the map in memory, per cent of all that there may be.
-    pub(crate) leaves: u64,
     /// Bytes of memory for requests.
     pub(crate) memory: usize,
     /// The model of every drive.
@@ -42,7 +40,7 @@ pub(crate) struct Scale {
 impl Scale {
     /// The usual settings for so many blocks.
     pub(crate) fn of(live: u64, percent: u64) -> Self {
-        Self { live, percent, unit: None, changes: 16, leaves: 200, memory: 32 << 20, drive: "p3700" }
+        Self { live, percent, unit: None, changes: 16, memory: 32 << 20, drive: "p3700" }
     }
 
     /// Bytes of each device.
@@ -59,7 +57,8 @@ impl Scale {
 
     /// The settings of the pool.
     pub(crate) fn config(&self) -> PoolConfig {
-        let map_memory = (self.all_leaves() * self.leaves).div_ceil(100) as usize * BLOCK as usize;
+        // Of all leaves, and as much again for what names them and for changes.
+        let map_memory = 2 * self.all_leaves() as usize * BLOCK as usize;
         PoolConfig {
             patience: Patience { answer: ENDLESS, flush: ENDLESS, read: ENDLESS },
             changes: (self.live / self.changes) as usize,

@@ -159,7 +159,7 @@ fn leave_out_stale(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) {
 /// A torn superblock decides only if all whole ones have missed writes: they tell the roles for certain, and if one is
 /// but one event behind, then nothing relies yet on the change in which the other was torn. Not of one that [took the place of a
 /// role](took_a_place): made whole, it must not differ from the others.
-fn freshest<'a>(picked: &'a [Picked<'a>]) -> Result<&'a Picked<'a>, AssemblyError> {
+pub(super) fn freshest<'a>(picked: &'a [Picked<'a>]) -> Result<&'a Picked<'a>, AssemblyError> {
     let rank = |device: &&'a Picked<'a>| {
         let sb = device.superblock;
         let identity = (sb.device_number, sb.device_uuid, device.label);

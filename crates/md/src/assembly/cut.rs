@@ -7,18 +7,18 @@
 //! - The last one says that it has ended: by then all has moved, also on members that say less. Their data begin where the
 //!   reshape has put them. mdadm starts such a set, looks for those in the old place, and reads wrong bytes.
 //!
-//! The same holds for the record by which RAID 5 becomes RAID 6 without Q in its rows, or the reverse: it moves nothing.
 //! Either way members are one event apart, and a superblock of the untrue side is taken for what it would say on the other.
 //! Nothing is written to such an array: that would make two superblocks of one event count say different things.
+//!
+//! Records by which no byte moves are another matter. They change the size of members or the number of mirrors. Or they turn RAID 1 into
+//! RAID 5 of two, RAID 5 into RAID 6 without Q in its rows, or the reverse. There the newest record counts, as of any other change, and
+//! such an array is written to.
 
 use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Superblock};
 use brindle_layout::{Geometry, Layout, Level};
 
-use super::choose::{Picked, differing};
+use super::choose::{Picked, differing, freshest};
 use super::{Limitation, claimed};
-
-/// The number that layouts of RAID 6 add to those of RAID 5 that have the same rows, and Q on a member of its own.
-const WITH_LAST_Q: u32 = 16;
 
 /// The superblocks of a set by one side of a change of its shape.
 pub(super) struct OneSide {
@@ -49,7 +49,7 @@ pub(super) fn one_side(picked: &[Picked<'_>]) -> Option<OneSide> {
             return Some(None);
         }
         let mut block = [0; SUPERBLOCK_BYTES];
-        let turned = turn.turned(device.superblock, turn.true_one(old, new));
+        let turned = turn.turned(device.superblock);
         turned.encode(&mut block).ok()?;
         Superblock::parse(turned.version, &block, device.bytes).ok().map(Some)
     };
@@ -59,6 +59,55 @@ pub(super) fn one_side(picked: &[Picked<'_>]) -> Option<OneSide> {
     Some(OneSide { superblocks, limit: Limitation::CutReshape { labels, began: turn != Turn::ToAfter } })
 }
 
+/// Of devices that are one event apart from the one that decides, and differ from it in a shape that leaves each byte where it is: what
+/// their superblocks would say in its shape. That moves no byte, nothing was written yet that needs the one or the other, and the next record
+/// gives all of them that shape. Such a set is written to as any other that lacks a part of a record.
+pub(super) fn in_shape_of_newest(picked: &[Picked<'_>]) -> Vec<Option<Superblock>> {
+    let Ok(newest) = freshest(picked) else { return Vec::new() };
+    let shape = newest.superblock;
+    let turned = |device: &Picked<'_>| {
+        let sb = device.superblock;
+        let is_member = claimed(sb).is_some();
+        if is_member && sb.events.abs_diff(shape.events) != 1 || !keeps_bytes(sb, shape) {
+            return None;
+        }
+        let mut turned = sb.clone();
+        (turned.level, turned.layout, turned.chunk) = (shape.level, shape.layout, shape.chunk);
+        (turned.component_size, turned.raid_disks) = (shape.component_size, shape.raid_disks);
+        if is_member {
+            turned.roles.clone_from(&shape.roles);
+        }
+        if turned.data_size < turned.component_size && is_member {
+            turned.data_size = device.bytes.saturating_sub(turned.data_offset) & !0xfff;
+        }
+        // A spare holds nothing of the role that others may have given it.
+        let turned = settled(turned);
+        let mut block = [0; SUPERBLOCK_BYTES];
+        turned.encode(&mut block).ok().filter(|()| differing(&turned, shape).is_none())?;
+        // One that a device of that size can hold.
+        Superblock::parse(turned.version, &block, device.bytes).ok()
+    };
+    picked.iter().map(turned).collect()
+}
+
+/// Whether two shapes have each byte in the same place, as far as both have it, by one change: of the size of members, of the number of
+/// mirrors, or between RAID 1 and RAID 5 of two members.
+fn keeps_bytes(one: &Superblock, other: &Superblock) -> bool {
+    if one.reshape.is_some() || other.reshape.is_some() || one.version != other.version {
+        return false;
+    }
+    let level = |sb: &Superblock| (sb.level, sb.layout, sb.chunk);
+    let (size, count) = (one.component_size == other.component_size, one.raid_disks == other.raid_disks);
+    let is_pair = |sb: &Superblock| matches!(sb.level, 1 | 5) && sb.raid_disks == 2;
+    match (level(one) == level(other), size, count) {
+        (true, false, true) => true,
+        (true, true, false) => one.level == 1,
+        (false, true, true) => is_pair(one) && is_pair(other) && one.level != other.level,
+        (false, true, false) => is_same_with_q(one, other),
+        _ => false,
+    }
+}
+
 /// The way in which superblocks of the untrue side are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
@@ -66,31 +115,20 @@ enum Turn {
     ToBefore,
     /// The older ones say that it is under way: they are taken for what they would say after it.
     ToAfter,
-    /// The newer ones have another level, by which nothing moves.
-    ToOldLevel,
     /// The older ones say that a reshape is about to begin, which it did not.
     NotBegun,
 }
 
 impl Turn {
     fn untrue<'a>(self, old: &'a Superblock, new: &'a Superblock) -> &'a Superblock {
-        if matches!(self, Self::ToBefore | Self::ToOldLevel) { new } else { old }
+        if self == Self::ToBefore { new } else { old }
     }
 
-    fn true_one<'a>(self, old: &'a Superblock, new: &'a Superblock) -> &'a Superblock {
-        if matches!(self, Self::ToBefore | Self::ToOldLevel) { old } else { new }
-    }
-
-    /// A superblock of the untrue side as it would be on the side of `like`.
-    fn turned(self, sb: &Superblock, like: &Superblock) -> Superblock {
+    /// A superblock of the untrue side as it would be on the other.
+    fn turned(self, sb: &Superblock) -> Superblock {
         match self {
             Self::ToBefore | Self::NotBegun => before(sb),
             Self::ToAfter => after(sb),
-            Self::ToOldLevel => {
-                let mut turned = sb.clone();
-                (turned.level, turned.layout, turned.raid_disks) = (like.level, like.layout, like.raid_disks);
-                settled(turned)
-            }
         }
     }
 }
@@ -102,18 +140,19 @@ fn turn(old: &Superblock, new: &Superblock) -> Option<Turn> {
         (None, Some(_)) => (has_not_moved(new) && like(&before(new), old)).then_some(Turn::ToBefore),
         (Some(_), None) if like(&after(old), new) => Some(Turn::ToAfter),
         (Some(_), None) => (has_not_moved(old) && like(&before(old), new)).then_some(Turn::NotBegun),
-        (None, None) => is_same_with_q(old, new).then_some(Turn::ToOldLevel),
-        (Some(_), Some(_)) => None,
+        (None, None) | (Some(_), Some(_)) => None,
     }
 }
 
 /// One is a RAID 5, and the other has the same rows as a RAID 6 whose last member has Q.
 fn is_same_with_q(one: &Superblock, other: &Superblock) -> bool {
     let (five, six) = if one.level == 5 { (one, other) } else { (other, one) };
+    let Ok(Layout::Parity(rows)) = Layout::from_md(Level::Raid5, five.layout) else { return false };
+    let Some(with_q) = rows.with_q_apart() else { return false };
     let mut as_six = five.clone();
-    (as_six.level, as_six.layout) = (6, five.layout.saturating_add(WITH_LAST_Q));
+    (as_six.level, as_six.layout) = (6, with_q.md_number());
     as_six.raid_disks = five.raid_disks.saturating_add(1);
-    five.level == 5 && six.level == 6 && five.layout < 4 && differing(&as_six, six).is_none()
+    five.level == 5 && six.level == 6 && differing(&as_six, six).is_none()
 }
 
 /// A superblock as it was before the reshape that it records.

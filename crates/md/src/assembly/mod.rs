@@ -216,7 +216,7 @@ pub fn assemble(candidates: &[Candidate], options: AssembleOptions) -> Result<As
     let mut picked = choose::superblocks(candidates)?;
     let (turned, cut) = match cut::one_side(&picked) {
         Some(one) => (one.superblocks, Some(one.limit)),
-        None => (Vec::new(), None),
+        None => (cut::in_shape_of_newest(&picked), None),
     };
     for (device, turned) in picked.iter_mut().zip(&turned) {
         device.superblock = turned.as_ref().unwrap_or(device.superblock);
@@ -477,7 +477,7 @@ impl Draft<'_> {
         let parity = matches!(self.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
         // Where too many are lost parity stands in for nothing.
         let is_partial = self.limits.iter().any(|limit| matches!(limit, Limitation::Partial { .. }));
-        let stands_in = parity && !lost.is_empty() && !is_partial;
+        let stands_in = parity && !lost.iter().all(|&role| self.has_parity_alone(role)) && !is_partial;
         let Some(from) = self.resync_offset().filter(|_| stands_in) else { return Ok(()) };
         // Its logs tell what the missing member holds, as md has it.
         if self.level == Level::Raid5 && lost.len() == 1 && self.chosen.freshest.superblock.ppl.is_some() {
@@ -493,6 +493,13 @@ impl Draft<'_> {
         };
         self.limits.push(Limitation::DirtyDegraded { from, presumed });
         Ok(())
+    }
+
+    /// Whether a role holds no data in any row: nothing stands in for it where it is lost.
+    fn has_parity_alone(&self, role: u16) -> bool {
+        let Layout::Parity(layout) = self.layout else { return false };
+        let count = self.chosen.freshest.superblock.raid_disks;
+        self.level == Level::Raid6 && layout.without_q_apart().is_some() && u32::from(role) + 1 == count
     }
 
     /// Where redundancy stops being known to be in sync, by the deciding superblock.

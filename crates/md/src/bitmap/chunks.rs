@@ -26,6 +26,11 @@ impl Chunks {
         Self { shift: chunk.trailing_zeros(), covered: sync_len(geometry), rows }
     }
 
+    /// Whether the same bytes are covered.
+    pub(super) fn cover_as(&self, other: &Self) -> bool {
+        (self.covered, self.rows) == (other.covered, other.rows)
+    }
+
     /// The number of chunks.
     pub(super) fn count(&self) -> u64 {
         self.covered.div_ceil(1 << self.shift)

@@ -6,6 +6,11 @@ use super::Bitmap;
 use brindle_array::bitmap::{IntentBitmap, Refusals};
 
 impl Bitmap {
+    /// The name in messages of the file that has it, if one does.
+    pub(crate) fn file_label(&self) -> Option<String> {
+        self.file.as_ref().map(|file| file.label.clone())
+    }
+
     /// Remembers the file's error, if these refusals have one.
     pub(super) fn refused(&self, refusals: Refusals) -> Refusals {
         let own = refusals.iter().find(|(id, _)| self.is_file(*id));
@@ -31,7 +36,7 @@ impl Bitmap {
     /// It stands for the array from now on in the place of another, with all bits set: those are cleared that the other has clear, but
     /// for the first writes. Not if bits were cleared meanwhile at an event count that this one does not know of.
     pub(crate) fn takes_over(&self, other: &Self) {
-        if self.events_cleared() < other.events_cleared() {
+        if self.events_cleared() < other.events_cleared() || !self.chunks.cover_as(&other.chunks) {
             return;
         }
         let image = &mut self.state.borrow_mut().image;

@@ -29,6 +29,9 @@
 //! 9. A bitmap that moves stands in its new place with all bits set, on record, before it stands for anything; until then the old one is
 //!    kept as it was. Then bits are cleared that the old one had clear ([`Bitmap::takes_over`]).
 //!
+//! 10. When the array gets another size ([`grown`]) a new bitmap takes the place of the present one, with the record that says that size.
+//!     Nothing is in doubt then, and no member is away: no bit of the present size counts, so a mix of both on a member does no harm.
+//!
 //! Members that differ after a crash differ only in bits that may be set or not: their bits are joined, and all
 //! members get the result before anything else changes ([`read`]).
 
@@ -38,6 +41,7 @@ pub(crate) mod create;
 mod engine;
 mod file;
 mod flight;
+mod grown;
 mod image;
 pub(crate) mod level;
 mod new;
@@ -58,6 +62,7 @@ use brindle_array::bitmap::{BitmapFile, IntentBitmap, Refusals};
 use brindle_array::row_log::{LogHost, OnRecord};
 use chunks::Chunks;
 use counters::Counters;
+pub(crate) use grown::{BitmapHome, next_chunk};
 use image::Image;
 pub(crate) use new::{Beside, plan, plan_file, plan_head};
 pub(crate) use read::Bits;

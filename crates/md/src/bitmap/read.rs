@@ -116,6 +116,11 @@ impl Bits {
         Self { superblock, bytes: vec![0xff; len], everywhere: false, targets, file }
     }
 
+    /// A bitmap beside superblocks that is on no device yet, with these bits.
+    pub(super) fn of(superblock: BitmapSuper, bytes: Vec<u8>, targets: Vec<Target>) -> Self {
+        Self { superblock, bytes, everywhere: false, targets, file: None }
+    }
+
     /// Reads the bitmap that an assembled array has in a file.
     ///
     /// # Errors

@@ -35,11 +35,13 @@
 //!    between it and superblocks of its count.
 
 mod bad_log;
+mod form;
 mod former;
 mod newcomer;
 mod numbers;
 mod service;
 mod spares;
+mod stale;
 mod update;
 
 use core::cell::{Cell, RefCell};
@@ -62,13 +64,13 @@ use crate::flags::{recorded, treatment};
 use bad_log::BadLog;
 use brindle_array::bitmap::IntentBitmap;
 use brindle_array::ledger::{
-    AddError, Bears, BitmapError, BitmapSpec, Description, Failed, Joined, KnownDevice, Ledger, Limit,
-    LoggedParity, Looking, Named, NewDevice, Recording, State,
+    AddError, Bears, BitmapError, BitmapSpec, Description, Failed, Form, GrowError, Joined, KnownDevice,
+    Ledger, Limit, LoggedParity, Looking, Named, NewDevice, Recording, Room, State,
 };
-use brindle_array::sync_len::sync_len;
 use brindle_array::{Access, OpenConfig};
 use newcomer::Found;
 use service::{Service, in_service};
+use stale::{absent_file, stale_events};
 
 /// A device of the array, whatever it is in it.
 pub(crate) struct DeviceRecord {
@@ -146,12 +148,12 @@ impl DeviceRecord {
     }
 }
 
-/// The facts of the array that never change while it runs.
+/// The facts of the array that are the same on all of its devices, and change with its shape alone.
 struct Identity {
     uuid: Uuid,
     name: String,
     version: Version,
-    component_size: u64,
+    component_size: Cell<u64>,
     limits: Vec<Limitation>,
 }
 
@@ -225,7 +227,7 @@ impl Superblocks {
                 uuid: assembly.uuid,
                 name: assembly.name,
                 version: assembly.version,
-                component_size: assembly.component_size,
+                component_size: Cell::new(assembly.component_size),
                 limits: assembly.limits,
             },
             wall_clock: Rc::clone(&config.wall_clock),
@@ -493,6 +495,18 @@ impl Ledger for Superblocks {
         Some(self.kept_bitmap()?)
     }
 
+    fn rooms(&self) -> Result<Vec<Room>, GrowError> {
+        self.rooms_of_members()
+    }
+
+    fn check_form(&self, form: &Form) -> Result<(), GrowError> {
+        self.check_shape(form)
+    }
+
+    fn take_form(&self, form: &Form, geometry: &Geometry, in_doubt: Option<u64>) {
+        self.take_shape(form, geometry, in_doubt);
+    }
+
     fn is_bitmap_file(&self, device: MemberId) -> bool {
         self.bitmaps().any(|bitmap| bitmap.is_file(device) && !bitmap.has_failed())
     }
@@ -531,7 +545,7 @@ impl Ledger for Superblocks {
             name: identity.name.clone(),
             format: identity.version.to_string(),
             says_replacements: identity.version.is_v1(),
-            component_size: identity.component_size,
+            component_size: identity.component_size.get(),
             events: self.events.get(),
             forced_offset: self.forced_offset(),
             limits: identity.limits.iter().map(Limit::from).collect(),
@@ -569,23 +583,4 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool
         super_offset: device.super_offset,
         buf: if alive { pool.and_then(|pool| pool.try_alloc(SUPERBLOCK_BYTES)) } else { None },
     }
-}
-
-/// The highest count of a device that is here but out of use, where that could be taken for one in sync. It is the
-/// present count if a torn superblock is the only one to have it: an absent member may have what that one was to say.
-fn stale_events(assembly: &Assembly) -> Option<u64> {
-    let counts = assembly.devices.iter().filter_map(|device| match device.usage {
-        DeviceUse::LeftOut { .. } => Some(device.superblock.events),
-        _ if device.torn => Some(device.superblock.events),
-        _ => None,
-    });
-    counts.max().map(|count| count.min(assembly.events))
-}
-
-/// The highest count of a bitmap's file that is not here, or was stale and is rewritten: a cut may have come between it and
-/// superblocks of its count. None where there can't be one.
-fn absent_file(assembly: &Assembly, bitmap: Option<&Bitmap>) -> Option<u64> {
-    let can_be_filed = sync_len(&assembly.geometry) > 0 && assembly.recorded.bitmap_offset.is_none();
-    let is_fresh = bitmap.is_some_and(|bitmap| bitmap.is_whole());
-    (can_be_filed && !is_fresh).then(|| assembly.events.saturating_add(1))
 }

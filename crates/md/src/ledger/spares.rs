@@ -30,7 +30,7 @@ impl DeviceRecord {
 impl Superblocks {
     /// Whether a device is a spare that has room for what a member holds.
     fn waits(&self, device: &DeviceRecord) -> bool {
-        let room = device.superblock.data_size >= self.identity.component_size;
+        let room = device.superblock.data_size >= self.identity.component_size.get();
         device.is_alive() && device.usage == DeviceUse::Spare && room && self.may_have_bitmap(device)
     }
 
@@ -57,7 +57,7 @@ impl Superblocks {
         let mut superblock = self.superblock_of_new(id, bytes).ok_or_else(|| AddError::Small {
             label: label.clone(),
             has: bytes,
-            need: self.identity.component_size,
+            need: self.identity.component_size.get(),
         })?;
         let mut roles = self.roles.borrow().clone();
         roles.resize(roles.len().max(number as usize + 1), self.unused());

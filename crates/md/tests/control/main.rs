@@ -19,6 +19,7 @@ mod forced_start;
 mod former;
 mod full;
 mod full_degraded;
+mod grown;
 mod hostile;
 mod in_doubt;
 mod journal;

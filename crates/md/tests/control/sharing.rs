@@ -1,6 +1,6 @@
 //! Spares that go from an array that needs none to one that does, and where they are whenever the power goes.
 
-use brindle_array::{AddError, Array, EventKind, HandOverError, RemoveError, RoleState, SyncMode};
+use brindle_array::{AddError, Array, EventKind, RemoveError, RoleState, SyncMode};
 use brindle_format::md::{Uuid, Version};
 use brindle_io::sim::{Model, Sim, When};
 use brindle_io::{Io, MemberId};
@@ -77,6 +77,11 @@ impl Two {
 const UUID_OF_NEEDY: Uuid = Uuid::from_u128(0xabcd);
 const UUID_OF_GIVER: Uuid = Uuid::from_u128(0xbeef);
 
+async fn gives(giver: &Array, spare: MemberId, needy: &Array) {
+    let label = giver.give_spare(spare).await.unwrap();
+    needy.take_spare(spare, &label, UUID).await.unwrap();
+}
+
 #[test]
 fn a_spare_goes_to_the_array_that_lacks_a_member_and_makes_it_whole() {
     let two = Two::new(8 * MIB, 9 * MIB);
@@ -87,7 +92,7 @@ fn a_spare_goes_to_the_array_that_lacks_a_member_and_makes_it_whole() {
     assert_eq!((giver.spares_to_give(), needy.spares_to_give()), (vec![two.spare], vec![]));
     two.io().block_on(needy.fail(1)).unwrap();
     assert!(needy.lacks_a_spare() && needy.has_use_for(two.spare));
-    two.io().block_on(giver.hand_over(two.spare, &needy, UUID)).unwrap();
+    two.io().block_on(gives(&giver, two.spare, &needy));
     assert!(!needy.lacks_a_spare() && giver.spares_to_give().is_empty());
     assert!(giver.detail().devices.iter().all(|device| device.id != two.spare), "one array's only");
     let reported = |array: &Array| {
@@ -105,8 +110,8 @@ fn a_spare_goes_to_the_array_that_lacks_a_member_and_makes_it_whole() {
     assert_eq!(needy.state(1), RoleState::InSync);
     // An array that lacks a member gives no spare away, and a device in use can't be given to another array.
     assert!(needy.spares_to_give().is_empty());
-    let refused = two.io().block_on(needy.hand_over(two.spare, &giver, UUID)).unwrap_err();
-    assert!(matches!(refused, HandOverError::Remove(RemoveError::InUse { .. })), "{refused:?}");
+    let refused = two.io().block_on(needy.give_spare(two.spare)).unwrap_err();
+    assert!(matches!(refused, RemoveError::InUse { .. }), "{refused:?}");
     two.world.stop(&giver);
     assert_eq!(two.formed(&two.mirror[..2]).degraded(), [0u16; 0], "the mirror is what it was");
 }
@@ -117,7 +122,6 @@ fn a_spare_that_is_too_small_or_dies_on_the_way_stays_or_is_reported() {
     let (needy, giver) = two.open();
     two.io().block_on(needy.fail(1)).unwrap();
     assert!(needy.lacks_a_spare() && !needy.has_use_for(two.spare), "too small");
-    assert!(two.io().block_on(giver.hand_over(two.spare, &needy, UUID)).is_err());
     assert_eq!(giver.spares_to_give(), [two.spare]);
     assert_eq!(two.owner(), Some(UUID_OF_GIVER));
 
@@ -125,8 +129,9 @@ fn a_spare_that_is_too_small_or_dies_on_the_way_stays_or_is_reported() {
     let (needy, giver) = two.open();
     two.io().block_on(needy.fail(1)).unwrap();
     two.world.bench.refuse_writes(two.spare);
-    let refused = two.io().block_on(giver.hand_over(two.spare, &needy, UUID)).unwrap_err();
-    assert!(matches!(refused, HandOverError::Add(AddError::Device { .. })), "{refused:?}");
+    two.io().block_on(giver.give_spare(two.spare)).unwrap();
+    let refused = two.io().block_on(needy.take_spare(two.spare, "it", UUID)).unwrap_err();
+    assert!(matches!(refused, AddError::Device { .. }), "{refused:?}");
     assert!(needy.lacks_a_spare() && needy.events_since(0).iter().all(|e| e.kind != EventKind::SpareTaken));
     two.world.write(&needy, 0, &pattern(2, 4096)).unwrap();
     two.world.write(&giver, 0, &pattern(3, 4096)).unwrap();
@@ -154,7 +159,7 @@ fn handed_over_until(mut two: Two, (needy, giver): (Array, Array), steps: u64) -
     sim.cut_power_at(When::Step(sim.steps() + steps));
     let done = io.block_on(sim.until_end(&io, async {
         match owner {
-            Some(UUID_OF_GIVER) => giver.hand_over(two.spare, &needy, UUID).await.unwrap(),
+            Some(UUID_OF_GIVER) => gives(&giver, two.spare, &needy).await,
             Some(_) => assert!(!needy.lacks_a_spare()),
             None => drop(needy.add(two.spare, "it", UUID, true).await.unwrap()),
         }

@@ -110,6 +110,7 @@ impl Core {
             self.log.landed.until(enough).await;
             let taken = self.log.take(lane);
             if taken.is_empty() {
+                self.log.items.give(taken);
                 if self.log.is_empty(lane) {
                     break;
                 }
@@ -342,8 +343,7 @@ impl Core {
             stripes: grant.stripes as u16,
             entries,
         };
-        let summary = batch.encode().map_err(|_| VolumeError::NoSpace)?;
-        bytes[place(0)..][..BLOCK].copy_from_slice(&summary);
+        batch.encode_into(&mut bytes[place(0)..][..BLOCK]).map_err(|_| VolumeError::NoSpace)?;
         (next..grant.blocks()).for_each(|n| bytes[place(n)..][..BLOCK].fill(0));
         add_parity(&mut bytes, grant);
         self.tally(|written| {

@@ -305,11 +305,15 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
     let label = counts.ok_or(PoolOpenError::NoConfig(head.config.generation))?.clone();
     for one in looked {
         let (known, own) = (record_of(&label, one.label.member), record_of(&one.label, one.label.member));
-        // The number of one that is gone may be another's.
-        let is_former = one.label.generation < label.generation;
+        // The number of one that is gone may be another's. Its config may have the same number where a crash left that to it alone, and the others
+        // went on from the one before.
+        let is_past = |own: &Uberblock| own.opening != head.opening && head.comes_from(own.opening);
+        let is_former = one.label.generation < label.generation || one.head.as_ref().is_some_and(is_past);
         let is_other = known.map(|record| record.id) != own.map(|record| record.id);
-        // One without an uberblock was about to take a member's place, and never did.
-        if is_other && one.head.is_none() {
+        // One was about to take a member's place, and never did: no uberblock names its config. It may have one of its past, if it lied when that
+        // was taken away.
+        let is_named = one.head.as_ref().is_some_and(|own| own.config.generation >= one.label.generation);
+        if is_other && !is_named {
             continue;
         }
         let is_other = is_other && !is_former;
@@ -387,11 +391,10 @@ fn is_member(label: &Label, one: &Looked) -> bool {
     is_in_use(label, one.label.member) && id(label) == id(&one.label)
 }
 
-/// Whether a device is a spare of that config.
+/// Whether a device is a spare of that config, or a member's successor.
 fn is_spare(label: &Label, one: &Looked) -> bool {
     let own = record_of(&one.label, one.label.member).map(|record| record.id);
-    record_of(label, one.label.member)
-        .is_some_and(|record| record.state == MemberState::Spare && Some(record.id) == own)
+    record_of(label, one.label.member).is_some_and(|record| record.is_spare() && Some(record.id) == own)
 }
 
 /// Whether a config rests on a device that can't be of its past, though its youngest uberblock names the one that counts, and that one is in no
@@ -432,8 +435,16 @@ fn check_units(label: &Label) -> Result<(), PoolError> {
     Ok(())
 }
 
+/// Another has the number of a device by the config of that uberblock, which is younger than the device's own.
+fn has_left(looked: &[Looked], head: &Uberblock, one: &Looked) -> bool {
+    let is_younger = head.config.generation > one.label.generation;
+    let Some(label) = named(looked.iter().flat_map(|one| &one.configs), head.config) else { return false };
+    let id = |label| record_of(label, one.label.member).map(|record| record.id);
+    is_younger && id(label) != id(&one.label)
+}
+
 fn believed(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Uberblock, PoolOpenError> {
-    // Roles are those of a device's own config: no choice depends on the config that another has.
+    // Roles are those of a device's own config: it is not known yet which one counts.
     let role_of = |member: u16| {
         let own = looked.iter().find(|one| one.label.member == member);
         own.map_or(Role { vdev: 0, index: member }, |one| Role::of(&one.label, member))
@@ -457,12 +468,11 @@ fn believed(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Uberblock, 
     // The one that recorded all others as missing, and none of them it.
     let carriers = |head: &Uberblock| {
         let opening = head.opening;
-        all.iter()
-            .filter(move |(_, own)| own.opening == opening)
-            .map(|&(member, _)| member)
-            .collect::<Vec<_>>()
+        looked.iter().filter(move |one| one.head.as_ref().is_some_and(|own| own.opening == opening))
     };
-    let excludes = |a: &Uberblock, b: &Uberblock| carriers(b).into_iter().all(|member| a.is_out(member));
+    let excludes = |a: &Uberblock, b: &Uberblock| {
+        carriers(b).all(|one| a.is_out(one.label.member) || has_left(looked, a, one))
+    };
     let wins = |head: &&&Uberblock| {
         heads
             .iter()
@@ -472,7 +482,9 @@ fn believed(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Uberblock, 
         ([], _) => Err(PoolOpenError::NoUberblock),
         (_, Some(&head)) => Ok(head.clone()),
         ([one, other, ..], None) => {
-            let name = |head: &Uberblock| role_of(carriers(head).first().copied().unwrap_or(0)).to_string();
+            let name = |head: &Uberblock| {
+                role_of(carriers(head).next().map_or(0, |one| one.label.member)).to_string()
+            };
             Err(PoolOpenError::Diverged {
                 one: name(one),
                 one_time: one.time,

@@ -10,5 +10,6 @@ pub(crate) mod open;
 pub(crate) mod replay;
 pub(crate) mod returned;
 mod sparing;
+mod succession;
 mod tables;
 pub(crate) mod whose;

@@ -233,11 +233,17 @@ impl Prepared {
         }
         core.run.opens();
         core.space.borrow_mut().opened();
+        // Each of these goes through all segments.
+        core.set.io.yield_now().await;
         if !core.read_only {
             core.has_copies_of_all();
+            core.forget_void_copies();
+            core.begin_succession();
         }
+        core.set.io.yield_now().await;
         core.plan_raise();
         core.see_to_parity();
+        core.set.io.yield_now().await;
         core.begin_resilver();
         Ok((Pool::new(core), self.recovered))
     }

@@ -8,8 +8,7 @@ use core::cmp::Ordering;
 use std::rc::Rc;
 
 use brindle_format::pool::{
-    BLOCK, CONFIG_BYTES, DATA_START, LABEL, Label, MAX_GENERATION, MemberRecord, MemberState, RING,
-    RING_SLOTS, Run, second_label, units_of,
+    BLOCK, DATA_START, LABEL, Label, MAX_GENERATION, MemberRecord, MemberState, Run, second_label, units_of,
 };
 use brindle_io::{MemberId, OpClass};
 use brindle_members::events::Cause;
@@ -25,10 +24,12 @@ use crate::opening::create::PoolCreateError;
 use crate::opening::look::{LABEL_PATIENCE, Looked, PoolOpenError, look};
 use crate::record::join::{ChangeOfLabel, Joining};
 use crate::role::Role;
-use crate::spares::leaves_spares;
 use crate::upkeep::checkpoint::Why;
-use crate::upkeep::copying::Copying;
-use crate::upkeep::resilver::{Copied, Successor};
+
+/// Bytes at either end of a device that are cleared before it is a member: labels of pools, ZFS's too, superblocks and tables of partitions stand there,
+const ENDS: u64 = 512 << 10;
+/// and bytes that are cleared at a time.
+const CLEARED: usize = 64 << 10;
 
 /// Why a member was not taken out, taken back or replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -345,7 +346,7 @@ impl Core {
         let places = [LABEL, second_label(size)].map(|at| free_place(&looked, at));
         let device = Device { id, data_offset: DATA_START };
         self.join(vec![Joining { member, device, places }], change).await?;
-        self.has_joined(member);
+        self.has_joined(member, PoolEvent::MemberReturned);
         Ok(member)
     }
 
@@ -439,74 +440,35 @@ impl Core {
             return Err(MemberError::Another { device: name, is, named });
         }
         let _change = self.change(member)?;
-        let is_there = self.is_used(member);
-        let succeeded = self.succeed(member, Replacement { name, id, uuid }, have).await;
-        if succeeded.is_err() && is_there {
-            self.happened(PoolEvent::NotReplaced, Some(member), None);
-        }
-        succeeded
-    }
-
-    async fn succeed(self: &Rc<Self>, member: u16, with: Replacement, have: u64) -> Result<(), MemberError> {
-        let Replacement { name, id, uuid } = with;
-        let size = have & !(BLOCK as u64 - 1);
-        // From the first moment on, so that whoever waits for it finds it under way.
-        let copying = if self.is_used(member) { Some(self.begin_copying().await?) } else { None };
-        self.set.recorded().await?;
-        let _asked = self.newcomer(&name, id)?;
-        self.clear_labels(member, id, size).await?;
-        let device = Device { id, data_offset: DATA_START };
-        let copied = match &copying {
-            Some(copying) => copying.copy_to(Successor { member, device }).await?,
-            None => Copied::new(),
-        };
-        self.check_replace(member, &name, have)?;
+        let with = Replacement { name, id, uuid };
         if self.is_used(member) {
-            // Should the other not come, it lacks next to nothing when it is brought back.
-            self.checkpoint(Why::Due).await?;
-            self.check_replace(member, &name, have)?;
-            copying.as_ref().map_or(Ok(()), Copying::goes_on)?;
-            self.begin_failing(member, Cause::REPLACED)?.await?;
+            self.replace_by_copy(member, with).await
+        } else {
+            self.succeed(member, with, None).await
         }
-        let Role { vdev, index } = self.role_of(member);
-        {
-            let mut space = self.space.borrow_mut();
-            let copied = space.of_role(index, copied);
-            space.lacks_since(vdev, index, None);
-            space.has_copies(index, &copied);
-        }
-        self.checkpoint(Why::Due).await?;
-        let (units, _) = self.needed(self.role_of(member).vdev);
-        let change = move |label: &mut Label| {
-            if let Some(record) = label.members.get_mut(usize::from(member)) {
-                *record = MemberRecord { id: uuid, size, units, state: MemberState::InUse, ..*record };
-            }
-            leaves_spares(label, uuid);
-        };
-        self.join(vec![Joining { member, device, places: [0, 0] }], Some(Box::new(change))).await?;
-        drop(copying);
-        self.has_joined(member);
-        Ok(())
     }
 
-    /// Takes away what a device has of another pool, or of this one's past, and gives uberblocks their room.
+    /// Takes away all that a device has where labels, superblocks and tables of partitions stand: of another pool, of an array, of this pool's
+    /// past. Nobody takes it for a part of these any more, and uberblocks have their room.
     pub(super) async fn clear_labels(&self, member: u16, id: MemberId, size: u64) -> Result<(), VolumeError> {
         let io = &self.set.io;
-        let (configs, ring) = (2 * CONFIG_BYTES, RING_SLOTS as usize * BLOCK);
-        for at in [LABEL, second_label(size)] {
-            let buf = self.set.scratch.alloc(configs.max(ring)).await;
-            buf.bytes_mut().fill(0);
+        let buf = self.set.scratch.alloc(CLEARED).await;
+        buf.bytes_mut().fill(0);
+        for (mut at, end) in [(0, ENDS.min(size)), (size.saturating_sub(ENDS), size)] {
             let mut group = io.group_of(OpClass::Metadata);
-            group.write(id, at, &buf.slice(0..configs), true);
-            group.write(id, at + RING, &buf.slice(0..ring), true);
+            while at < end {
+                let len = (end - at).min(CLEARED as u64);
+                group.write(id, at, &buf.slice(0..len as usize), true);
+                at += len;
+            }
             let written = group.submit_by(io.now().after(LABEL_PATIENCE)).await.ok();
             written.map_err(|error| VolumeError::of_member(member, error))?;
         }
         Ok(())
     }
 
-    fn has_joined(&self, member: u16) {
-        self.happened(PoolEvent::MemberReturned, Some(member), None);
+    pub(super) fn has_joined(&self, member: u16, how: PoolEvent) {
+        self.happened(how, Some(member), None);
         self.space.borrow_mut().tries_again();
         self.has_copies_of_all();
         self.plan_raise();

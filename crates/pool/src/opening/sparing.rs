@@ -5,7 +5,8 @@
 
 use std::rc::Rc;
 
-use brindle_format::pool::{DATA_START, LABEL, Label, MemberRecord, MemberState, second_label};
+use brindle_format::pool::{DATA_START, LABEL, MemberRecord, MemberState, second_label};
+use brindle_io::MemberId;
 use brindle_members::members::Device;
 use brindle_volume::VolumeError;
 
@@ -37,12 +38,17 @@ impl Core {
             self.remove_spare(number).await?;
             return Err(why.into());
         }
-        self.spares.waiting.borrow_mut().push(SpareDevice { member: number, id, name });
+        self.spares.devices.borrow_mut().push(SpareDevice { member: number, id, name });
         self.begin_sparing();
         Ok(())
     }
 
-    async fn label_spare(&self, number: u16, device: Device, size: u64) -> Result<(), VolumeError> {
+    pub(super) async fn label_spare(
+        &self,
+        number: u16,
+        device: Device,
+        size: u64,
+    ) -> Result<(), VolumeError> {
         let _turn = self.record.turns.turn().await;
         let label = self.label.get();
         let places = [LABEL, second_label(size)].map(|at| ConfigPlace { member: number, at, place: 0 });
@@ -60,28 +66,35 @@ impl Core {
         if first.is_ok() || all.any(|fits| fits.is_ok()) { Ok(()) } else { first }
     }
 
-    /// A spare is none any more.
+    /// A spare is none any more, and carries nothing of the pool.
     pub(crate) async fn remove_spare(&self, member: u16) -> Result<(), MemberError> {
-        let change = move |label: &mut Label| {
-            if let Some(record) = label.members.get_mut(usize::from(member)) {
-                record.state = MemberState::Gone;
-            }
-        };
-        self.change_config(change).await?;
+        self.set_state(member, MemberState::Gone).await?;
+        self.forget_void_copies();
+        let device = self.spares.device(member);
         self.spares.forget(member);
+        if let Some(SpareDevice { id, name, .. }) = device
+            && let Ok(_asked) = self.newcomer(&name, id)
+        {
+            // One that refuses this is no spare all the same: the config says so.
+            let _cleared = self.clear_labels(member, id, self.size_of(id)).await;
+        }
         Ok(())
     }
 
-    /// A number is of a spare.
+    /// A number is of a spare: of one that waits, or of a member's successor.
     pub(crate) fn is_spare(&self, member: u16) -> bool {
+        self.label.get().members.get(usize::from(member)).is_some_and(MemberRecord::is_spare)
+    }
+
+    /// A number is of a spare that waits for any role.
+    fn waits(&self, member: u16) -> bool {
         let label = self.label.get();
         label.members.get(usize::from(member)).is_some_and(|record| record.state == MemberState::Spare)
     }
 
     /// Spares take the roles of members that are lost, one behind the other, as long as one fits.
     pub(crate) fn begin_sparing(&self) {
-        let may = !self.read_only && !self.run.is_opening() && !self.run.is_stopping();
-        if !may || self.next_spare().is_none() || self.spares.is_busy.replace(true) {
+        if !self.may_spare() || self.next_spare().is_none() || self.spares.is_busy.replace(true) {
             return;
         }
         let Some(core) = self.kept() else { return };
@@ -97,7 +110,7 @@ impl Core {
                     Ok(()) | Err(MemberError::Volume(VolumeError::Member { .. })) => {}
                     // The member is being seen to, or the pool stops: that tells nothing of the spare.
                     Err(_) => {
-                        core.spares.waiting.borrow_mut().push(spare);
+                        core.spares.devices.borrow_mut().push(spare);
                         break;
                     }
                 }
@@ -106,18 +119,49 @@ impl Core {
         }));
     }
 
+    fn may_spare(&self) -> bool {
+        !self.read_only && !self.run.is_opening() && !self.run.is_stopping()
+    }
+
+    /// A member is lost, and no spare takes its role.
+    pub(crate) fn lacks_a_spare(&self) -> bool {
+        let may = self.may_spare() && !self.spares.is_busy.get();
+        may && self.next_spare().is_none() && !self.unattended().is_empty()
+    }
+
+    /// Spares that it does not need now, since no member is lost.
+    pub(crate) fn spares_to_give(&self) -> Vec<SpareDevice> {
+        let may =
+            self.check_changes().is_ok() && !self.spares.is_busy.get() && self.lost_members().is_empty();
+        let waiting = self.spares.devices.borrow();
+        let waits = |spare: &&SpareDevice| may && self.waits(spare.member);
+        waiting.iter().filter(waits).cloned().collect()
+    }
+
+    /// Whether a device is large enough for a member that is lost.
+    pub(crate) fn has_use_for(&self, device: MemberId) -> bool {
+        let size = self.size_of(device);
+        let fits = |member: &u16| self.check_size(self.role_of(*member).vdev, "", size).is_ok();
+        self.unattended().iter().any(fits)
+    }
+
+    /// Members that are lost, and that no device is about to take the role of.
+    fn unattended(&self) -> Vec<u16> {
+        let changing = self.changing.borrow();
+        self.lost_members().into_iter().filter(|member| !changing.contains(member)).collect()
+    }
+
     /// A member that is lost, and a spare that fits.
     fn next_spare(&self) -> Option<(u16, SpareDevice)> {
-        let waiting = self.spares.waiting.borrow();
+        let waiting = self.spares.devices.borrow();
         let fits = |member: u16, spare: &SpareDevice| {
             let size = self.size_of(spare.id);
             self.check_size(self.role_of(member).vdev, &spare.name, size).is_ok()
         };
-        let changing = self.changing.borrow();
-        let lost = self.lost_members().into_iter().filter(|member| !changing.contains(member));
         let of = |member: u16| {
-            waiting.iter().find(|spare| fits(member, spare)).map(|spare| (member, spare.clone()))
+            let of = |spare: &&SpareDevice| self.waits(spare.member) && fits(member, spare);
+            waiting.iter().find(of).map(|spare| (member, spare.clone()))
         };
-        lost.filter_map(of).next()
+        self.unattended().into_iter().find_map(of)
     }
 }

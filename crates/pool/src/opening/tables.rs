@@ -24,6 +24,8 @@ use crate::store::table::Table;
 
 /// Pages of a list that are read side by side.
 const READ: usize = 32;
+/// Segments that are taken up without a break.
+const AT_ONCE: usize = 1 << 14;
 
 /// More segments than the head's table can have are refused before anything of it is read. Where there is no table yet, since all are free, they
 /// take memory at once: so more are refused than a pool is made with, and than a table could be named of.
@@ -53,16 +55,24 @@ impl Core {
         if head.segments.pages > 0 && (records.len() as u64) < all {
             return Err(PoolError::Impossible { what: "uberblock", field: "segments", value: all }.into());
         }
-        let records = (head.segments.pages > 0).then_some(records);
-        let mut table = Table::none(all as usize);
-        if let Some(records) = &records {
-            // Each of these goes through all records.
-            self.check_segments(records)?;
-            self.set.io.yield_now().await;
-            table = Table::found(records.clone(), levels, is_full);
+        self.check_segments(&records)?;
+        self.set.io.yield_now().await;
+        let mut space = Space::of(&self.label.get(), (all as usize).max(records.len()), &self.present());
+        for some in records.chunks(AT_ONCE) {
+            space.found_next(some);
             self.set.io.yield_now().await;
         }
-        self.space.replace(Space::new(&self.label.get(), records, &self.present()));
+        let table = match head.segments.pages {
+            0 => {
+                for first in (0..all as usize).step_by(AT_ONCE) {
+                    space.blank_next(AT_ONCE.min(all as usize - first));
+                    self.set.io.yield_now().await;
+                }
+                Table::none(all as usize)
+            }
+            _ => Table::found(records, levels, is_full),
+        };
+        self.space.replace(space);
         self.lack(returned);
         self.set.io.yield_now().await;
         let dead = self.list(head.dead, &mut lists, |bytes, n| Ok(DeadPages::parse(bytes, n)?.0)).await?;
@@ -191,6 +201,7 @@ impl Core {
                 turn: 0,
                 members: rooted.members,
                 missing: rooted.missing | lack & rooted.members,
+                copied: 0,
                 live: 0,
                 stripes: 0,
                 sequence: 0,

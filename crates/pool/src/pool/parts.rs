@@ -27,6 +27,8 @@ pub struct PoolMember {
     pub is_gone: bool,
     /// It is a spare: it waits for a role.
     pub is_spare: bool,
+    /// Of a spare the member whose role it is to take, once it has a copy of all that this one has.
+    pub succeeds: Option<u16>,
     /// Segments with something live that it lacks.
     pub lacks: usize,
 }

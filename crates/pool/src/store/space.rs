@@ -15,6 +15,7 @@ mod room;
 mod slots;
 mod sold;
 mod sorts;
+mod totals;
 mod victims;
 mod wear;
 
@@ -248,6 +249,7 @@ pub(crate) const GAP: SegmentRecord = SegmentRecord {
     turn: 0,
     members: 1,
     missing: 0,
+    copied: 0,
     live: 0,
     stripes: 0,
     sequence: 0,
@@ -283,44 +285,17 @@ impl Space {
     /// A pool whose table of segments has not been read: none of them takes memory, and those alone are known that the table lies in.
     pub(crate) fn unread(label: &Label, rooted: BTreeMap<u32, SegmentRecord>) -> Self {
         let rooted = rooted.into_iter().map(|(n, record)| (n, Segment::of(record, Use::Closed)));
-        let space = Self::of(label, Vec::new(), &vec![0; label.vdevs.len()]);
+        let space = Self::of(label, 0, &vec![0; label.vdevs.len()]);
         Self { rooted: rooted.collect(), ..space }
     }
 
-    /// All vdevs of a pool, `records` of their segments or none, and which members of each are in use.
-    pub(crate) fn new(label: &Label, records: Option<Vec<SegmentRecord>>, present: &[u64]) -> Self {
-        let records = records.unwrap_or_else(|| {
-            let blank = |n| match unit_of(&label.runs, n).and_then(|(at, _)| label.vdevs.get(usize::from(at)))
-            {
-                Some(vdev) => blank(vdev),
-                None => GAP,
-            };
-            (0..label.segments()).map(blank).collect()
-        });
-        let mut space = Self::of(label, records, present);
-        for at in 0..space.units.len() {
-            let free = |&n: &u32| space.segments[n as usize].usage == Use::Free;
-            space.units[at].free = space.units[at].range().filter(free).collect();
-            space.units[at].range().for_each(|n| space.sort(n));
-        }
-        space
-    }
-
-    /// The same, without what is free.
-    fn of(label: &Label, records: Vec<SegmentRecord>, present: &[u64]) -> Self {
+    /// All vdevs of a pool, and which members of each are in use: so many segments are to come.
+    pub(crate) fn of(label: &Label, count: usize, present: &[u64]) -> Self {
         let units = (0..label.vdevs.len()).zip(present).map(|(at, &present)| Unit::of(label, at, present));
         let units: Vec<Unit> = units.collect();
-        let segment = |(n, record): (u32, SegmentRecord)| {
-            let usage = match unit_of(&label.runs, n) {
-                None => Use::Gap,
-                Some(_) if record.state == SegmentState::Free => Use::Free,
-                Some(_) => Use::Closed,
-            };
-            Segment::of(record, usage)
-        };
         Self {
-            touched: Touched::all(records.len()),
-            segments: (0..).zip(records).map(segment).collect(),
+            touched: Touched::all(count),
+            segments: Vec::with_capacity(count),
             rooted: BTreeMap::new(),
             runs: label.runs.clone(),
             units,
@@ -332,6 +307,31 @@ impl Space {
             sold: u64::MAX,
             changes: None,
         }
+    }
+
+    /// The next segments come, which have these records.
+    pub(crate) fn found_next(&mut self, records: &[SegmentRecord]) {
+        for record in records {
+            let n = self.segments.len() as u32;
+            let (at, is_free) = (self.vdev_of(n), record.state == SegmentState::Free);
+            let usage = match at {
+                None => Use::Gap,
+                Some(_) if is_free => Use::Free,
+                Some(_) => Use::Closed,
+            };
+            self.segments.push(Segment::of(*record, usage));
+            if let Some(at) = at.filter(|_| is_free) {
+                self.units[at].free.insert(n);
+            }
+            self.sort(n);
+        }
+    }
+
+    /// The same of segments that hold nothing: so many.
+    pub(crate) fn blank_next(&mut self, count: usize) {
+        let blank_at = |n| self.vdev_of(n).map_or(GAP, |at| blank(&self.units[at].vdev));
+        let records: Vec<SegmentRecord> = (self.segments.len() as u32..).take(count).map(blank_at).collect();
+        self.found_next(&records);
     }
 
     /// The vdev of a segment, by its number, and its unit on each member.
@@ -415,11 +415,6 @@ impl Space {
         if let Some(segment) = self.segments.get_mut(segment as usize) {
             segment.pins = segment.pins.saturating_sub(1);
         }
-    }
-
-    /// Segments that tasks read.
-    pub(crate) fn pinned(&self) -> usize {
-        self.segments.iter().filter(|segment| segment.pins > 0).count()
     }
 
     /// A batch was written: recovery has to know its number before the segment is anybody else's.

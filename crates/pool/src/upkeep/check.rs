@@ -465,6 +465,10 @@ impl Core {
     async fn stripe_agrees(&self, segment: u32, stripe: u32) -> Option<bool> {
         let shape = self.space.borrow().get(segment).map(|segment| segment.record.shape())?;
         let blocks = self.slots_of(segment, shape, stripe).await;
+        // A member that comes back meanwhile is believed to have what it missed of a segment in which nothing stands any more.
+        if self.space.borrow().is_going(segment) {
+            return None;
+        }
         let blocks: Vec<Option<Vec<u8>>> = blocks.into_iter().map(Result::ok).collect();
         let is_there = blocks.iter().all(Option::is_some);
         is_there.then(|| is_whole(&blocks, usize::from(shape.data())))

@@ -4,13 +4,14 @@
 //! Its closed segments are gone over as resilvering does it, and the blocks of its role go to the new device. Segments that were closed meanwhile
 //! follow in further rounds; a closed segment is never written to, so that a copy holds until the segment is used again. Before the last round
 //! those are closed that are written to. Then the device takes the place, and gets as any member does what was written during that round.
-//! Nothing of this is on record before that, so that a crash leaves the pool with the member that it had.
+//! The device is on record as the successor of the member, and so is each segment that it has a copy of, once that is stable: after a crash the
+//! next opening goes on with the segments that are left.
 
 use std::rc::Rc;
 
 use brindle_volume::VolumeError;
 
-use super::resilver::{Copied, Successor, Target};
+use super::resilver::{Successor, Target};
 use crate::core::Core;
 
 /// Segments that may be left for the last round.
@@ -49,26 +50,24 @@ impl Copying<'_> {
     ///
     /// # Errors
     /// The device does not take it, or the pool stops.
-    pub(crate) async fn copy_to(&self, successor: Successor) -> Result<Copied, VolumeError> {
+    pub(crate) async fn copy_to(&self, successor: Successor) -> Result<(), VolumeError> {
         let core = self.0;
         let role = core.role_of(successor.member);
-        let mut copied = Copied::new();
         for _ in 0..ROUNDS {
-            let due = core.space.borrow().held_by(role.vdev, role.index, &copied);
+            let due = core.space.borrow().held_by(role.vdev, role.index);
             if due.len() <= FEW || core.set.members.writable(successor.member).is_none() {
                 break;
             }
-            copied.extend(core.resilver_pass(&due, Target::Successor(successor)).await?);
+            core.resilver_pass(&due, Target::Successor(successor)).await?;
             // No other task gives members that came back meanwhile what they lack.
             core.resilver().await;
             self.goes_on()?;
         }
         // Those that were written to last are written to no more, and follow.
         core.space.borrow_mut().close_open(role.vdev);
-        let due = core.space.borrow().held_by(role.vdev, role.index, &copied);
-        copied.extend(core.resilver_pass(&due, Target::Successor(successor)).await?);
-        self.goes_on()?;
-        Ok(copied)
+        let due = core.space.borrow().held_by(role.vdev, role.index);
+        core.resilver_pass(&due, Target::Successor(successor)).await?;
+        self.goes_on()
     }
 
     /// The pool is not about to stop.

@@ -8,6 +8,7 @@
 //! segment again. Only closed segments are gone over, of which all batches and pages have landed. One that became free meanwhile, and maybe was used
 //! again, is left alone. A member that went and came back meanwhile is believed in nothing that was written before.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use brindle_format::pool::BLOCK;
@@ -49,15 +50,13 @@ enum Course {
     Changed,
 }
 
-/// A device that is to take the place of a member.
+/// A device that is to take the place of a member, and its own number until then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Successor {
     pub(crate) member: u16,
+    pub(crate) number: u16,
     pub(crate) device: Device,
 }
-
-/// Segments that a device has a copy of: how often each had become free by then.
-pub(crate) type Copied = Vec<(u32, u32)>;
 
 /// The devices that get something.
 #[derive(Clone, Copy)]
@@ -88,6 +87,8 @@ struct Pass<'a> {
     memory: Scratch,
     /// How many devices had come into each role when it began.
     joined: Vec<u32>,
+    /// How often each of its segments had become free then. All that was written to these has landed; one that is used again is written to.
+    begun: BTreeMap<u32, u32>,
     going: Option<Going>,
     /// Segments that were written and wait for a flush: how often each had become free, and the roles that have it then.
     written: Vec<(u32, u32, u64)>,
@@ -95,8 +96,6 @@ struct Pass<'a> {
     /// When what was written was recorded last.
     recorded: Instant,
     target: Target,
-    /// Segments that a successor has.
-    copied: Copied,
 }
 
 impl Core {
@@ -141,7 +140,7 @@ impl Core {
         }
     }
 
-    /// Goes over segments once. Gives those that a successor has then.
+    /// Goes over segments once.
     ///
     /// # Errors
     /// Devices could not be flushed, a successor refused something, or the pool stops.
@@ -149,29 +148,43 @@ impl Core {
         self: &Rc<Self>,
         lacking: &[u32],
         target: Target,
-    ) -> Result<Copied, VolumeError> {
+    ) -> Result<(), VolumeError> {
+        let mut pass = Pass::new(self, target, lacking);
         // Batches and pages that were begun in them before they were closed come to their end first.
         self.all_landed().await;
         let written = Written::of(self, lacking.iter().copied());
         let process = Process::new(&self.set.io, (), 0, written.bytes(), Speeds::default());
         self.resilvering.rebuilds(process.clone());
-        let mut pass = Pass::new(self, target);
         let passed = pass.run(&process, written).await;
         self.resilvering.looks();
-        passed.map(|()| pass.copied)
+        passed
     }
 }
 
 impl<'a> Pass<'a> {
-    fn new(core: &'a Rc<Core>, target: Target) -> Self {
+    fn new(core: &'a Rc<Core>, target: Target, closed: &[u32]) -> Self {
         let members = core.set.members.len();
         let joined = (0..members).map(|role| core.set.members.joined(role)).collect();
+        let space = core.space.borrow();
+        let begun =
+            closed.iter().filter_map(|&segment| Some((segment, space.get(segment)?.reuses))).collect();
         let memory = Scratch::new(&core.set.io, MEMORY, members);
-        let (written, copied, recorded) = (Vec::new(), Copied::new(), core.set.io.now());
-        Self { core, memory, joined, going: None, written, bytes: 0, recorded, target, copied }
+        let (written, recorded) = (Vec::new(), core.set.io.now());
+        Self { core, memory, joined, begun, going: None, written, bytes: 0, recorded, target }
     }
 
     async fn run(&mut self, process: &Process<()>, written: Written) -> Result<(), VolumeError> {
+        let gone = self.go_through(process, written).await;
+        match &gone {
+            Ok(()) => self.end(),
+            // Segments that were written before count all the same.
+            Err(_) => self.going = None,
+        }
+        let settled = self.settle().await;
+        gone.and(settled)
+    }
+
+    async fn go_through(&mut self, process: &Process<()>, written: Written) -> Result<(), VolumeError> {
         let mut windows = Windows::new(&self.core.set.io, process.clone(), 0, written);
         if self.core.run.is_stopping() {
             process.stop();
@@ -188,14 +201,13 @@ impl<'a> Pass<'a> {
                 self.settle().await?;
                 // So that a crash costs no more, and another member can be lost.
                 let now = self.core.set.io.now();
-                if matches!(self.target, Target::Members) && now.since(self.recorded) >= RECORDED {
+                if now.since(self.recorded) >= RECORDED {
                     self.core.some_checkpoint().await?;
                     self.recorded = now;
                 }
             }
         }
-        self.end();
-        self.settle().await
+        Ok(())
     }
 
     /// Makes what members lack of a stretch, and writes it.
@@ -234,7 +246,8 @@ impl<'a> Pass<'a> {
             Target::Successor(Successor { member, .. }) => 1 << self.core.role_of(member).index,
         };
         let stripes = of.record.stripes.min(of.record.shape().stripes());
-        let (course, reuses) = (Course::Well, of.reuses);
+        let reuses = *self.begun.get(&segment)?;
+        let course = if of.reuses == reuses { Course::Well } else { Course::Changed };
         Some(Going { segment, reuses, lack, next: 0, stripes, told: None, course })
     }
 
@@ -365,7 +378,7 @@ impl<'a> Pass<'a> {
                 buf.bytes_mut()[n * BLOCK..(n + 1) * BLOCK].copy_from_slice(block);
             });
             self.bytes += (some.len() * BLOCK) as u64;
-            if let Target::Successor(Successor { member, device }) = self.target {
+            if let Target::Successor(Successor { member, device, .. }) = self.target {
                 let mut group = self.core.set.io.group_of(OpClass::Repair);
                 for (n, &(_, offset, _)) in some.iter().enumerate() {
                     let from = buf.slice(n * BLOCK..(n + 1) * BLOCK);
@@ -397,7 +410,13 @@ impl<'a> Pass<'a> {
         }
         if let Target::Successor(successor) = self.target {
             self.flush(successor).await?;
-            self.copied.extend(written.into_iter().map(|(segment, reuses, _)| (segment, reuses)));
+            // It may have left meanwhile, and another come.
+            if !self.core.is_successor(successor.number, successor.member) {
+                return Err(VolumeError::Again);
+            }
+            let index = self.core.role_of(successor.member).index;
+            let mut space = self.core.space.borrow_mut();
+            written.into_iter().for_each(|(segment, reuses, _)| space.has_copy(segment, index, reuses));
             return Ok(());
         }
         self.core.set.flush_members().await?;
@@ -420,7 +439,7 @@ impl<'a> Pass<'a> {
     ///
     /// # Errors
     /// It refuses.
-    async fn flush(&self, Successor { member, device }: Successor) -> Result<(), VolumeError> {
+    async fn flush(&self, Successor { member, device, .. }: Successor) -> Result<(), VolumeError> {
         let mut group = self.core.set.io.group_of(OpClass::Repair);
         group.flush(device.id);
         let flushed = group.submit_by(self.core.set.io.now().after(LABEL_PATIENCE)).await.ok();

@@ -1,10 +1,11 @@
 //! Labels that are damaged: a pool does with the others, names them, and an opening for writing writes them anew.
 
-use brindle_format::pool::{CONFIG_BYTES, CONFIGS, LABEL, PoolError, checksum, second_label};
+use brindle_format::pool::{CONFIG_BYTES, CONFIGS, LABEL, Label, PoolError, checksum, second_label};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Io, MemberId};
-use brindle_pool::{Chosen, How, PoolOpenError, choose, look, open_chosen};
+use brindle_pool::{Chosen, How, PoolOpenError, Replacement, choose, look, open_chosen};
 use brindle_testkit::pools::house::{House, Kind, MEMBER};
+use uuid::Uuid;
 
 fn config_of(sim: &Sim, id: MemberId, at: u64) -> Vec<u8> {
     let mut bytes = vec![0; CONFIG_BYTES];
@@ -106,5 +107,71 @@ fn a_config_of_another_version_is_told_in_whatever_place_it_stands() {
         Some(bytes)
     };
     assert!(brindle_pool::pools_named(MEMBER, read).into_iter().eq([house.spec().id]));
+    io.shutdown();
+}
+
+/// It lied when its past was taken away, and the power went before an uberblock named the config by which it is a member.
+#[test]
+fn a_newcomer_that_kept_an_uberblock_and_was_never_named_is_left_out() {
+    let sim = Sim::new(14);
+    let house = House::new(Kind::Raidz(1, 3), |size| sim.add_blank_drive(Model::sata_ssd(), size));
+    let new = sim.add_blank_drive(Model::sata_ssd(), MEMBER);
+    let io = Io::new(Box::new(sim.clone()));
+    io.block_on(house.create(&io));
+    let mut config = Label::parse(&config_of(&sim, house.ids[1], LABEL)).expect("a config");
+    config.generation += 1;
+    config.members[1].id = Uuid::from_u128(0xfeed);
+    for at in [LABEL, second_label(MEMBER)] {
+        let mut bytes = vec![0; 224 << 10];
+        sim.peek(house.ids[1], at, &mut bytes);
+        sim.poke(new, at, &bytes);
+        sim.poke(new, at + CONFIGS[0], &config.encode().expect("it has room"));
+    }
+    let looked = [house.ids[0], new, house.ids[2]].map(|id| io.block_on(look(&io, "a member", id)));
+    let chosen = choose(&looked.map(|one| one.expect("it has labels")), None).expect("one may be lost");
+    assert_eq!(chosen.members, [Some(house.ids[0]), None, Some(house.ids[2])]);
+    assert_eq!(chosen.missing, [1]);
+    io.shutdown();
+}
+
+/// The power went while an opening wrote its first uberblock, which one member alone got. Another device has that member's place since.
+#[test]
+fn a_device_that_was_replaced_decides_nothing_when_it_is_back() {
+    let sim = Sim::new(15);
+    let mut house = House::new(Kind::Raidz(1, 3), |size| sim.add_blank_drive(Model::sata_ssd(), size));
+    let new = sim.add_blank_drive(Model::sata_ssd(), MEMBER);
+    let io = Io::new(Box::new(sim.clone()));
+    io.block_on(house.create(&io));
+    let ends = [LABEL, second_label(MEMBER)];
+    let kept = |id: MemberId| {
+        let label = |at| {
+            let mut bytes = vec![0; 224 << 10];
+            sim.peek(id, at, &mut bytes);
+            bytes
+        };
+        ends.map(label)
+    };
+    let before = [1, 2].map(|member| kept(house.ids[member]));
+    io.block_on(open(&io, &house, How::writing(7)));
+    // The others have nothing of that opening, and go another way, without it.
+    for (member, labels) in (1..).zip(&before) {
+        ends.iter().zip(labels).for_each(|(&at, label)| sim.poke(house.ids[member], at, label));
+    }
+    let old = core::mem::replace(&mut house.ids[0], new);
+    io.block_on(async {
+        let mut looked = Vec::new();
+        for &id in &house.ids[1..] {
+            looked.push(look(&io, "a member", id).await.expect("it has labels"));
+        }
+        let chosen = choose(&looked, None).expect("one may be lost");
+        let (pool, _) =
+            open_chosen(&io, chosen, How::degraded(9), house.config()).await.expect("it opens without");
+        let with = Replacement { name: "new".to_owned(), id: new, uuid: Uuid::from_u128(0xbeef) };
+        pool.replace(0, with).await.expect("it is replaced");
+        pool.stop().await.expect("stopped");
+    });
+    house.ids.push(old);
+    let chosen = io.block_on(chosen(&io, &house));
+    assert_eq!(chosen.members, [Some(new), Some(house.ids[1]), Some(house.ids[2])]);
     io.shutdown();
 }

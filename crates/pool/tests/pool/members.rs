@@ -66,7 +66,11 @@ pub(super) async fn is_sound(pool: &Pool) {
 
 pub(super) fn out(pool: &Pool) -> Vec<usize> {
     let members = pool.status().members;
-    (0..members.len()).filter(|&n| members[n].device.is_none() || members[n].is_failed()).collect()
+    let is_out = |one: &PoolMember| one.device.is_none() || one.is_failed();
+    // Numbers of devices that have no role, and had one at most for a while, are none.
+    let has_role =
+        |one: &PoolMember| !(one.is_spare || one.is_gone && one.role.vdev == usize::from(u16::MAX));
+    (0..members.len()).filter(|&n| has_role(&members[n]) && is_out(&members[n])).collect()
 }
 
 /// The pool on all devices but these.

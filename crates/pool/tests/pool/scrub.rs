@@ -1,7 +1,7 @@
 //! Scrubs of pools that are served: they find whatever rots, heal it, name what they can't heal, and leave clients their room.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use brindle_io::sim::{Model, Sim};
@@ -121,6 +121,50 @@ fn a_scrub_heals_whatever_has_rotted_on_a_member() {
             });
             io.shutdown();
         }
+    }
+}
+
+/// Members that lose the writes of summaries go on giving those of an earlier use of the segment, which tell of other blocks.
+#[test]
+fn a_member_that_lost_writes_is_the_only_one_that_is_called_wrong() {
+    for kind in [Kind::Raidz(1, 3), Kind::Raidz(2, 5)] {
+        let world = World::new(kind);
+        let (io, mut random) = (&world.io, Random::stream(3, 0));
+        io.block_on(async {
+            let pool = world.house.open(io, 1).await;
+            let volume = pool.create_volume("one", 300 * BLOCK).await.expect("room");
+            let mut before: BTreeMap<u64, Vec<Vec<u8>>> = BTreeMap::new();
+            for _ in 0..250 {
+                let some = (0..40).map(|_| random.below(300)).collect::<BTreeSet<_>>();
+                join_all(some.into_iter().map(|block| put(io, &volume, block))).await;
+                pool.checkpoint().await.expect("written");
+                let summaries = world.blocks(0).into_iter().filter(|(_, of, _)| *of == Use::Summary);
+                for (at, _, block) in summaries {
+                    let known = before.entry(at).or_default();
+                    if known.last() != Some(&block) {
+                        known.push(block);
+                    }
+                }
+            }
+            let older = before.into_iter().filter(|(_, all)| all.len() > 1);
+            let older: Vec<(u64, Vec<u8>)> =
+                older.map(|(at, mut all)| (at, all.swap_remove(all.len() - 2))).collect();
+            assert!(older.len() > 10, "{kind:?}: {}", older.len());
+            for (at, block) in &older {
+                world.memory.poke(world.house.ids[0], *at, block);
+            }
+            let found = scrub(&pool, ScrubKind::Check).await.found;
+            assert!(found.wrong > 0, "{kind:?}: {found:?}");
+            assert!(found.places.iter().all(|(member, _)| *member == 0), "{kind:?}: {found:?}");
+            let found = scrub(&pool, ScrubKind::Repair).await;
+            assert!(found.found.healed > 0 && found.errors() == 0, "{kind:?}: {found:?}");
+            assert!(
+                pool.status().members[1..].iter().all(|member| member.mended == 0),
+                "{kind:?}: {found:?}"
+            );
+            pool.stop().await.expect("stopped");
+        });
+        io.shutdown();
     }
 }
 

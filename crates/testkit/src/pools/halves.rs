@@ -21,7 +21,7 @@ fn halves(kind: Kind) -> Option<[Vec<usize>; 2]> {
     let (parity, count) = match kind {
         Kind::Mirror(count) => (count - 1, count),
         Kind::Raidz(parity, count) => (usize::from(parity), count),
-        Kind::Plain(_) | Kind::Two | Kind::Unlike => return None,
+        Kind::Plain(_) | Kind::Two | Kind::Unlike | Kind::Mixed => return None,
     };
     let left = count.div_ceil(2);
     (left <= parity && count - left <= parity).then(|| [(0..left).collect(), (left..count).collect()])

@@ -21,6 +21,8 @@ pub enum Kind {
     Two,
     /// A vdev of raidz1 with three members, and one of one device, which bears no loss.
     Unlike,
+    /// A vdev of raidz2 with four members, and a mirror of two.
+    Mixed,
 }
 
 impl Kind {
@@ -32,6 +34,7 @@ impl Kind {
             Self::Plain(count) => vec![vdev(VdevKind::Plain, 0, 1); count],
             Self::Two => vec![vdev(VdevKind::Raidz, 1, 3); 2],
             Self::Unlike => vec![vdev(VdevKind::Raidz, 1, 3), vdev(VdevKind::Plain, 0, 1)],
+            Self::Mixed => vec![vdev(VdevKind::Raidz, 2, 4), vdev(VdevKind::Mirror, 1, 2)],
         }
     }
 }

@@ -31,6 +31,10 @@ pub(super) async fn change(
         io.sleep(Duration::from_micros(random.below(9000))).await;
         let member = *random.pick(victims);
         names.borrow_mut().others_change();
+        // A copy that was begun before a cut has come to its end meanwhile.
+        for (seat, now) in seats.iter_mut().zip(pool.status().members) {
+            *seat = now.device.unwrap_or(*seat);
+        }
         let did = turn(pool, house, &mut seats, member, &mut random).await;
         if pool.status().broken {
             return Err(format!("member {member} broke the pool: {did:?}"));
@@ -51,10 +55,12 @@ pub(super) async fn change(
 
 /// The device of each member: the one that it has, else one that no other has, its own first.
 fn seats_of(pool: &Pool, house: &House) -> Vec<MemberId> {
-    let members = pool.status().members.into_iter().take(house.ids.len());
-    let mut seats: Vec<Option<MemberId>> = members.map(|member| member.device).collect();
+    let devices = pool.status().members.into_iter().map(|member| member.device);
+    let mut seats: Vec<Option<MemberId>> = devices.collect();
+    // Devices behind those are on their way into roles.
+    let coming = seats.split_off(house.ids.len().min(seats.len()));
     for at in 0..seats.len() {
-        let free = |id: &MemberId| !seats.contains(&Some(*id));
+        let free = |id: &MemberId| !seats.contains(&Some(*id)) && !coming.contains(&Some(*id));
         seats[at] =
             seats[at].or_else(|| Some(house.ids[at]).filter(free)).or_else(|| house.seats().find(free));
     }

@@ -73,7 +73,8 @@ impl Names {
     /// A pool has been opened.
     pub(super) fn opened(&mut self, pool: &Pool) -> Result<(), String> {
         self.settle(pool)?;
-        self.others = 0;
+        // Copies go on that were begun before: each changes the config once more.
+        self.others = pool.label().successors().count() as u64;
         Ok(())
     }
 

@@ -15,6 +15,9 @@ const KINDS: [Kind; 7] = [
     Kind::Mirror(3),
 ];
 
+/// Shapes of vdevs that are not alike: one seed of two has one of these.
+const UNLIKE: [Kind; 2] = [Kind::Mixed, Kind::Unlike];
+
 /// The plan of a seed.
 #[derive(Clone, Debug)]
 pub struct PoolPlan {
@@ -51,13 +54,15 @@ impl PoolPlan {
     /// The plan of a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Random::stream(seed, 0x0070_6c61_6e73);
-        let kind = *random.pick(&KINDS);
+        let (kind, mut unlike) = (*random.pick(&KINDS), Random::stream(seed, 0x756e_6c69_6b65));
+        let kind = if unlike.one_in(2) { *unlike.pick(&UNLIKE) } else { kind };
         let vdevs: Vec<(usize, usize)> = match kind {
             Kind::Raidz(parity, count) => vec![(usize::from(parity), count)],
             Kind::Mirror(count) => vec![(count - 1, count)],
             Kind::Plain(count) => vec![(0, 1); count],
             Kind::Two => vec![(1, 3); 2],
             Kind::Unlike => vec![(1, 3), (0, 1)],
+            Kind::Mixed => vec![(2, 4), (1, 2)],
         };
         let (mut victims, mut first) = (Vec::new(), 0);
         for (parity, count) in vdevs {

@@ -153,7 +153,9 @@ fn runs(label: &[u8]) -> Vec<Run> {
     };
     let run = |run: &[u8]| {
         let vdev = u16_at(run, 12);
-        let members = records(2304, 32, 68).enumerate().filter(|(_, member)| u16_at(member, 22) == vdev);
+        // A successor (4) has its role later.
+        let has_role = |member: &[u8]| u16_at(member, 22) == vdev && member[30] != 4;
+        let members = records(2304, 32, 68).enumerate().filter(|(_, member)| has_role(member));
         let mut roles: Vec<(u16, usize)> = members.map(|(n, member)| (u16_at(member, 24), n)).collect();
         roles.sort_unstable();
         Run {
@@ -193,8 +195,20 @@ fn choose(devices: &[Labelled]) -> Result<Head, String> {
         devices.iter().filter_map(|one| Some((one.member, one.head.as_ref()?))).collect();
     let last: Vec<&Head> =
         all.iter().map(|&(_, head)| head).filter(|head| !all.iter().any(|(_, o)| o.is_after(head))).collect();
+    // A device whose number another has by a younger config is a member no more.
+    let id = |config: &[u8], member: usize| config[2304 + member * 32..][..16].to_vec();
+    let has_left = |a: &Head, one: &Labelled| {
+        let counts = devices.iter().flat_map(|one| &one.configs).find(|config| name_of(config) == a.config());
+        let own = one.configs.iter().map(|own| u64_at(own, 136)).max();
+        counts.is_some_and(|counts| {
+            own < Some(a.config().0) && id(counts, one.member) != id(&one.configs[0], one.member)
+        })
+    };
+    let carries =
+        |one: &&Labelled, b: &Head| one.head.as_ref().is_some_and(|own| own.opening() == b.opening());
     let excludes = |a: &Head, b: &Head| {
-        all.iter().filter(|(_, own)| own.opening() == b.opening()).all(|&(member, _)| a.is_out(member))
+        let mut carriers = devices.iter().filter(|one| carries(one, b));
+        carriers.all(|one| a.is_out(one.member) || has_left(a, one))
     };
     let wins = |head: &&&Head| {
         last.iter()

@@ -7,6 +7,7 @@ mod faults;
 mod fewer_devices;
 mod flags;
 mod grow;
+mod larger;
 mod leave_and_return;
 mod liveness;
 mod locate;
@@ -408,12 +409,15 @@ impl Run {
         self.have_spares_come(client.volume());
         self.have_the_bitmap_come_and_go(client.volume());
         self.have_flags_change(client.volume());
+        let larger = self.have_it_grow(client.volume());
         let doors = Doors::open(self, client.volume());
         let mut random = Random::stream(plan.seed, self.boot.number * 1000 + 994);
         if let Some(doors) = doors.as_ref().filter(|_| random.one_in(2)) {
             doors.dismiss_some(&mut random);
         }
         let stream = Rc::new(Cell::new(0));
+        // Of an array that grows no more is known than it had at first.
+        let size = self.known_size(client.volume());
         let lanes = (0..plan.lanes).map(|lane| {
             let stream = plan.streams.then(|| Rc::clone(&stream));
             let (client, io, doors) = (client.clone(), self.io.clone(), doors.clone());
@@ -421,7 +425,7 @@ impl Run {
             let (mix, idle, requests) = (plan.mix, plan.idle, self.boot.requests);
             self.io.spawn(async move {
                 let mut pauses = random.clone();
-                let mut load = Load::new(random, client.volume().limits().size, mix);
+                let mut load = Load::new(random, size, mix);
                 if let Some(stream) = stream {
                     load = load.following(&stream);
                 }
@@ -439,6 +443,7 @@ impl Run {
         });
         let lanes: Vec<_> = lanes.collect();
         join_all(lanes).await.into_iter().collect::<Result<(), Failure>>()?;
+        larger.await;
         if let Some(doors) = doors {
             // Writes that lag behind hold their memory when they have been answered.
             doors.stop(!self.boot.faults.is_empty() || plan.shape.behind > 0).await?;
@@ -462,6 +467,8 @@ impl Run {
             Ok(assembly) if assembly.is_clean() || doubt || patient.errors => assembly,
             Ok(_) => return Err(Failure::NotClean),
             Err(_) if patient.errors => return Ok(false),
+            // A member was lost before what has come of one that grows was brought in sync.
+            Err(AssemblyError::DirtyDegraded { .. }) if self.stage.plan.grows && doubt => return Ok(false),
             Err(error) => return Err(Failure::Assembly(error)),
         };
         self.judge_members(&assembly)?;
@@ -481,7 +488,7 @@ impl Run {
     /// Reads what force gives: errors are none of ours, and what a lost member held may be wrong beside anything that was
     /// under way when the power went; all of it, if redundancy was in doubt before that.
     async fn read_forced(&self, client: &Client<Array>) -> Result<(), Failure> {
-        let size = client.volume().limits().size;
+        let size = self.known_size(client.volume());
         let block = u64::from(client.volume().limits().block);
         // Large members take a million steps block by block.
         for start in (0..size).step_by(AT_ONCE as usize) {
@@ -498,6 +505,11 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Bytes of the array whose content is known: of one that has grown, those that it had at first.
+    fn known_size(&self, array: &Array) -> u64 {
+        array.limits().size.min(self.stage.oracle.borrow().size())
     }
 
     /// Whether a block belongs to a member that is lost or can't be read in places, and stands in a column of a row of which some sector is in doubt.

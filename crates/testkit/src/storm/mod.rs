@@ -28,7 +28,7 @@ mod work;
 pub use course::{Course, Start, Storm};
 pub use judge::Failure;
 pub use plan::{Planned, StormPlan};
-pub use run::{Calm, Cut, calm_steps, run};
+pub use run::{Calm, Cut, calm_steps, run, run_growing};
 pub use standstill::{Standstill, Waiting};
 pub use subject::{Driven, Scene, Subject, drive};
 pub use tally::{Condition, Strike, StrikeTally};

@@ -59,10 +59,14 @@ pub struct StormPlan {
     pub work: Option<Work>,
     /// Clients come by doors, and not straight to the array.
     pub doors: bool,
+    /// Reactors among which clients that come by NBD are divided.
+    pub reactors: usize,
     /// A guard watches what members are sent. Without one, writes go the direct way that they go in the product.
     pub watched: bool,
     /// Writes of clients follow each other.
     pub streams: bool,
+    /// The array gets larger while clients ask.
+    pub grows: bool,
 }
 
 /// Level, layout, members: small, but of every kind, some with more redundancy than one member.
@@ -120,8 +124,10 @@ impl StormPlan {
             late: false,
             work: None,
             doors: false,
+            reactors: 1,
             watched: true,
             streams: false,
+            grows: false,
         }
     }
 
@@ -178,12 +184,29 @@ impl StormPlan {
             late: false,
             work: None,
             doors: Random::stream(seed, 0x646f_6f72).one_in(4),
+            reactors: 1 + Random::stream(seed, 0x7265_6163).below(4) as usize,
             watched: !Random::stream(seed, 0x7761_7463).one_in(4),
             second_devices: level.is_redundant() && Random::stream(seed, 0x7365_6174).one_in(8),
             streams: Random::stream(seed, 0x7374_7265).one_in(3),
+            grows: false,
         }
         .of_odd_size()
         .with_some_spares()
+    }
+
+    /// The plan of a seed whose array grows: of a level that can, with superblocks of its own.
+    pub fn growing(seed: u64) -> Self {
+        // Chance of its own finds a seed with such a level: what other storms draw stays as it is.
+        let mut random = Random::stream(seed, 0x6772_6f77);
+        loop {
+            let mut plan = Self::new(random.next());
+            let level = plan.shape.level;
+            let grows = matches!(level, Level::Raid1 | Level::Raid4 | Level::Raid5 | Level::Raid6);
+            if grows && !plan.container && !plan.second_devices && !plan.is_large() {
+                plan.shape.filed = false;
+                return Self { grows, seed, ..plan };
+            }
+        }
     }
 
     /// The members of some are no multiple of what a process takes at a time: of a few KiB, and of 4 MiB as in the product, where
@@ -274,7 +297,12 @@ impl core::fmt::Display for StormPlan {
             "{shape}{large}{container}{second_devices}{late}{watched}; drives with {cache} cache, blocks of {block}, torn at {tear}{unable}; "
         )?;
         let streams = if self.streams { ", that follow each other" } else { "" };
-        let by = if self.doors { ", by two doors" } else { "" };
-        write!(f, "{} clients of {} requests each{streams}{by}", self.lanes, self.requests)
+        let by = match self.reactors {
+            _ if !self.doors => String::new(),
+            1 => ", by two doors".to_owned(),
+            reactors => format!(", by two doors, one of them of {reactors} reactors"),
+        };
+        let grows = if self.grows { ", while it grows" } else { "" };
+        write!(f, "{} clients of {} requests each{streams}{by}{grows}", self.lanes, self.requests)
     }
 }

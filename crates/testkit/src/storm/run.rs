@@ -117,6 +117,27 @@ pub fn run(seed: u64, cut: Option<u64>, kinds: &[Fault]) -> Storm {
     Course::new(seed, cut, kinds).run()
 }
 
+/// Drives an array that grows, with faults that cost no member, and the power going just before step `cut`. Without a cut nothing goes
+/// wrong. A member that is lost while what has come is in doubt leaves an array with parity in need of force, which is not judged here.
+pub fn run_growing(seed: u64, cut: Option<u64>) -> Driven {
+    let plan = StormPlan::growing(seed);
+    let course = match cut {
+        None => Course::calm(plan),
+        Some(_) => {
+            let kinds: Vec<Fault> = Fault::ALL.into_iter().filter(|fault| !fault.harms()).collect();
+            Course::of_plan(plan, cut, &kinds)
+        }
+    };
+    let storm = course.run();
+    Driven {
+        broken: storm.failure.map(|failure| failure.to_string()),
+        boot: storm.boot,
+        cuts: storm.cuts,
+        steps: storm.steps,
+        ..Driven::default()
+    }
+}
+
 /// Steps at which the array's activity is sampled; most boots have fewer.
 const MOST_WATCHED: u64 = 3000;
 /// Steps that are shortly before a cut: as many as the record of a failure takes.

@@ -171,6 +171,7 @@ pub(super) fn boots<S: Subject>(
         subject.let_go(&scene);
         drop(scene);
         io.shutdown();
+        sim.end_others();
         ended?;
         sim = sim.restart(seed.wrapping_add(driven.trace));
         if !subject.restarted(&sim)? {

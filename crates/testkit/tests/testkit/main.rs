@@ -3,6 +3,8 @@
 mod conformance;
 mod container;
 mod door;
+mod forwarded;
+mod growing;
 mod hosts;
 mod pair;
 mod pool_names;

@@ -208,6 +208,7 @@ impl Pools {
                 devices: Vec::new(),
                 waits_for: Vec::new(),
                 map_memory: 128 << 20,
+                spare_group: None,
             };
             let placed = Placed { server: Some("host".to_owned()), ..Placed::default() };
             let content: Rc<dyn Content> = ServedPool::new(&io, hosted, placed, &listener);

@@ -98,6 +98,7 @@ impl Tank {
             devices: vec![named(0), named(1)],
             waits_for: Vec::new(),
             map_memory: 128 << 20,
+            spare_group: None,
         };
         let (closed, told) = (Rc::default(), Rc::new(RefCell::new(Vec::new())));
         let noted = Rc::clone(&told);
@@ -193,7 +194,7 @@ fn events_of_a_replacement_name_the_device_that_was_and_then_the_one_that_is() {
                 events.map(|event| (event.member.as_deref(), event.operation.as_deref())).collect()
             };
             assert_eq!(of("member-failed"), [(Some("/m0"), Some("replacement"))]);
-            assert_eq!(of("member-returned"), [(Some("/n0"), None)]);
+            assert_eq!(of("member-replaced"), [(Some("/n0"), None)]);
         }
     });
 }

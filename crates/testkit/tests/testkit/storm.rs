@@ -133,7 +133,7 @@ fn power_cuts_while_members_leave_and_come_back() {
 #[test]
 fn power_cuts_while_writes_lag_behind() {
     let mut tally = StrikeTally::default();
-    for seed in 8000..8100 {
+    for seed in 8000..8140 {
         let mut plan = StormPlan::new(seed);
         let (bitmap, behind) = (Some(8192), [1, 3, 256][seed as usize % 3]);
         let shape = Shape { bitmap, behind, rows: 16, ..Shape::new(Level::Raid1, 2 + seed as usize % 2) };

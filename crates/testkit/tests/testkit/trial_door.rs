@@ -125,6 +125,7 @@ impl Trials {
             devices: Vec::new(),
             waits_for: Vec::new(),
             map_memory: 128 << 20,
+            spare_group: None,
         };
         let pool: Rc<dyn Content> = ServedPool::new(io, hosted, placed(), &listener);
         let contents = [array, pool];

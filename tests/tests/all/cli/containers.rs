@@ -228,12 +228,29 @@ fn what_a_container_has_is_told_and_its_disks_are_no_disks_with_partitions() {
             .unwrap()
             .contains("--partition 1 -o part1.img --volume 0")
     );
+    let container = &all["arrays"][1]["container"];
+    assert_eq!((&container["family"], &container["generation"]), (&"12345678".into(), &7.into()));
+    assert_eq!(container["volumes"], serde_json::json!(["Volume0", "Volume1"]));
+    let lone = run("detail --volume 1 --json", &disks.set.members[..2]).json();
+    let seen = &lone["container"]["disks"];
+    assert_eq!((&seen[2]["state"], &seen[2]["path"]), (&"configured".into(), &serde_json::Value::Null));
+    assert_eq!(seen[0]["serial"], "SERIAL0X");
+    let text = run("detail --volume 1", &disks.set.members[..2]).ok().text();
+    assert!(text.contains("Container : disk 2, serial SERIAL2X: configured, not here"), "{text}");
     // Features that nothing here knows are named, and it is only read.
     disks.change(|container| container.attributes = ContainerAttributes(0x8000_0021));
     let text = run("examine", &disks.set.members[..1]).ok().text();
     assert!(text.contains("Attributes : not supported: cng"), "{text}");
     let read = disks.cat("--volume 1", &[0, 1, 2]);
     assert!(read.out == disks.contents[1] && read.err.contains("does not know: cng"), "{}", read.err);
+}
+
+#[test]
+fn what_is_not_done_with_volumes_is_refused_by_name() {
+    let disks = Disks::new(3, &[(5, MIB)], 512);
+    run("bench --rw=read --bs=4k --size=1M --array", &disks.set.members)
+        .refused(1, &["SERIAL0X", "Intel's RAID", "--read-only", "--nbd"]);
+    run("advise", &disks.set.members).refused(1, &["SERIAL0X", "Intel's RAID", "firmware's tool"]);
 }
 
 #[test]
@@ -379,6 +396,14 @@ fn what_is_not_known_true_is_not_computed_from() {
     assert!(disks.cat("", &[0, 1, 2]).ended(0).out == disks.contents[0]);
     disks.cat("", &[0, 1]).refused(1, &["are missing"]);
     assert_eq!(state(&run("detail --json", &disks.set.members).json()), ["clean", "degraded", "read-only"]);
+    // mdadm has the mark in the map of before alone.
+    disks.change(|container| {
+        let volume = &mut container.volumes[0];
+        volume.map.slots[1] = DiskSlot(1);
+        volume.migration.as_mut().unwrap().before.slots[1] = DiskSlot(1 << 24 | 1);
+    });
+    assert!(disks.cat("", &[0, 1, 2]).ended(0).out == disks.contents[0]);
+    disks.cat("", &[0, 1]).refused(1, &["are missing"]);
     // Redundancy that was never made true.
     disks.change(|container| {
         let volume = &mut container.volumes[0];

@@ -192,6 +192,13 @@ fn daemon(set: &Set, seen: &mut Seen) {
         assert!(refused.code == 1 && !refused.err.contains(SAID), "{command}: {}", refused.err);
         seen.0.insert(command.into());
     }
+    // A folder that is not there: what a mount is has tests of its own.
+    for (command, refused) in
+        [("mount", server.ask("mount", &["/none"])), ("umount", program::brindle(["umount", "/none"]))]
+    {
+        assert!(refused.code == 1 && !refused.err.contains(SAID), "{command}: {}", refused.err);
+        seen.0.insert(command.into());
+    }
     let reload = format!("reload --runtime-dir {}", set.runtime().display());
     seen.see("reload", run(&reload, &[]), false);
     let hand = format!("incremental --config {} --runtime-dir {}", name(&file), set.runtime().display());

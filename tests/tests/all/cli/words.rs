@@ -104,7 +104,7 @@ fn every_command_has_a_man_page() {
     let folder = dir.path().join("man");
     program::brindle(["man", name(&folder)]).ok();
     let help = program::brindle(["--help"]).ok().text();
-    let commands = "create examine detail advise cat check repair serve assemble attach detach daemon config reload incremental update zero-superblock report status fail add replace remove flag grow action wait scrub watch console metrics \
+    let commands = "create examine detail advise cat check repair serve assemble attach detach mount umount daemon config reload incremental update zero-superblock report status fail add replace remove flag grow action wait scrub watch console metrics \
                     monitor export unexport disconnect stop bench calibrate simulate reliability sweep plan pool volume demo completions man";
     for command in commands.split(' ') {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in\n{help}");

@@ -10,6 +10,8 @@ use brindle_tests::tools::{Missing, or_skip};
 use brindle_tests::vm::{Kernel, Report, Vm};
 use serde_json::Value;
 
+use super::{grown, levelled};
+
 /// Of each member.
 const SIZE: u64 = 12 * MIB;
 
@@ -117,12 +119,29 @@ fn given_to_md() -> Result<(), Missing> {
         script += &array.script(index, first);
         first += array.members.len();
     }
-    let report = vm.disks(all.iter().flat_map(|array| &array.members)).run(&script).unwrap();
+    // They share the boot.
+    let resized = grown::all(dir.path());
+    for (index, array) in (all.len()..).zip(&resized) {
+        script += &array.script(index, first);
+        first += array.members.len();
+    }
+    let levelled = levelled::all(dir.path());
+    for (index, array) in (all.len() + resized.len()..).zip(&levelled) {
+        script += &array.script(index, first);
+        first += array.members.len();
+    }
+    let members = all.iter().flat_map(|array| &array.members);
+    let members = members.chain(resized.iter().flat_map(|array| &array.members));
+    let members = members.chain(levelled.iter().flat_map(|array| &array.members));
+    let report = vm.disks(members).run(&script).unwrap();
     all.iter().enumerate().for_each(|(index, array)| array.judge(index, &report));
+    (all.len()..).zip(&resized).for_each(|(index, array)| array.judge(index, &report));
+    let after = all.len() + resized.len();
+    (after..).zip(&levelled).for_each(|(index, array)| array.judge(index, &report));
     Ok(())
 }
 
 #[test]
-fn md_keeps_a_bitmap_that_an_array_was_given_and_brindle_one_that_md_gave() {
+fn md_keeps_a_bitmap_that_an_array_was_given_and_brindle_one_that_md_gave_and_both_give_sizes() {
     let _ = or_skip(given_to_md());
 }

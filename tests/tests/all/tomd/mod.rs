@@ -6,6 +6,8 @@ mod bitmap_added;
 mod bitmap_files;
 mod continued;
 mod fields;
+mod grown;
+mod levelled;
 mod matrix;
 mod numbers;
 mod readd;

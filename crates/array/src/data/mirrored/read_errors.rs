@@ -49,6 +49,7 @@ impl Mirror {
             let len = STEP.min(into.len() - at).min(self.map.locate(here, 0).len as usize);
             // No write may come between the read of a good copy and the mending of a bad one.
             let _held = self.locks.acquire(here..here + len as u64, Hold::Exclusive).await;
+            self.core.refuse_if_superseded()?;
             // Bad copies are written from memory of the array's own: other reads may be filling the rest of the
             // caller's buffer, which no device may read from meanwhile.
             let good = loop {

@@ -229,10 +229,18 @@ pub(super) fn reads_data(health: &Health, pieces: &[WritePiece], band: &Band, in
 
 /// Bands between all the pieces' edges; columns that no piece touches are left out.
 fn cut(pieces: &[WritePiece]) -> Bands {
+    let band = |lo, hi| Band { lo, hi, way: Way::Modify, free: false };
+    // Most small writes are one piece.
+    if let [piece] = pieces {
+        let mut bands = Bands::new();
+        if piece.lo < piece.hi {
+            bands.push(band(piece.lo, piece.hi));
+        }
+        return bands;
+    }
     let mut edges: SmallVec<[u64; 8]> = pieces.iter().flat_map(|piece| [piece.lo, piece.hi]).collect();
     edges.sort_unstable();
     edges.dedup();
-    let band = |edge: &[u64]| Band { lo: edge[0], hi: edge[1], way: Way::Modify, free: false };
     let touched = |band: &Band| pieces.iter().any(|piece| piece.covers(band));
-    edges.windows(2).map(band).filter(touched).collect()
+    edges.windows(2).map(|edge| band(edge[0], edge[1])).filter(touched).collect()
 }

@@ -143,6 +143,7 @@ impl Parity {
         let avoided = members.is_slow(role) || avoids();
         let Some(device) = self.readable_in(row, role).filter(|_| !avoided) else {
             let _held = self.locks.acquire(row..row + 1, Hold::Shared).await;
+            self.core.refuse_if_superseded()?;
             self.spend_for(&self.slow_members(false));
             let cols = start..start + into.len() as u64;
             return Ok(self.compute_block(row, role, cols, into, &self.slow_members(true)).await);
@@ -163,6 +164,7 @@ impl Parity {
     /// of it.
     async fn read_window(&self, window: &RowWindow, offset: u64, into: &Slice) -> Result<bool, VolumeError> {
         let _held = self.locks.acquire(window.rows.clone(), Hold::Shared).await;
+        self.core.refuse_if_superseded()?;
         self.spend_for(&self.slow_members(false));
         let slow = self.slow_members(true);
         let (row, data) = (window.rows.start, self.map.row_data_bytes());
@@ -250,6 +252,7 @@ impl Parity {
         let (row, start) = (position.row, position.column);
         let role = self.map.row(row).data_member(position.data_index);
         let _held = self.locks.acquire(row..row + 1, Hold::Exclusive).await;
+        self.core.refuse_if_superseded()?;
         let mut avoids = true;
         loop {
             let mut bad = self.slow_members(avoids);

@@ -8,7 +8,7 @@ use brindle_host::control::VERSION;
 use brindle_host::metrics::Families;
 use brindle_host::opening::Config;
 use brindle_host::status::{HistoryReport, Report};
-use brindle_host::{Changed, Done, KernelDevice, Protocol, Volumes};
+use brindle_host::{Changed, Done, KernelDevice, MountedVolume, Protocol, Volumes};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -84,6 +84,7 @@ impl Told for Volumes {
 impl Told for Report {}
 impl Told for Done {}
 impl Told for KernelDevice {}
+impl Told for MountedVolume {}
 impl Told for Changed {}
 impl Told for HistoryReport {}
 impl Told for Protocol {}

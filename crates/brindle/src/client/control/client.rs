@@ -1,14 +1,19 @@
 //! Asking a running server: every step has a deadline, since a server can be stopped, hang, or be long gone.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use brindle_io::uring;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType, sockopt,
+};
 
 use super::answer::{Answer, Told, Unlike, versions};
 use crate::base::failure::Failure;
@@ -89,6 +94,8 @@ pub(crate) struct Line {
     name: String,
     stream: BufReader<io::Take<UnixStream>>,
     pid: Option<i32>,
+    /// Goes with the next request.
+    descriptor: Option<OwnedFd>,
 }
 
 impl Line {
@@ -109,7 +116,7 @@ impl Line {
             stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
         timeouts.map_err(|source| Failure::system("the control socket", source))?;
         let stream = BufReader::new(stream.take(MAX_ANSWER));
-        Ok(Some(Self { folder: folder.to_owned(), name: name.to_owned(), stream, pid }))
+        Ok(Some(Self { folder: folder.to_owned(), name: name.to_owned(), stream, pid, descriptor: None }))
     }
 
     /// Whether the server works in the folder in which this command runs; false if that can't be known.
@@ -134,6 +141,16 @@ impl Line {
         }
     }
 
+    /// Asks, with a descriptor that the server is to have.
+    pub(crate) fn hand<T: Told>(
+        &mut self,
+        request: &Request,
+        descriptor: Option<OwnedFd>,
+    ) -> Result<Answer<T>, Failure> {
+        self.descriptor = descriptor;
+        self.ask(request)
+    }
+
     fn exchange(&mut self, request: &Request) -> Result<Vec<u8>, Failure> {
         let by = || Author { command: typed::command_line(), user: typed::user() };
         let request = &Request { by: request.ask.is_change().then(by), ..request.clone() };
@@ -141,7 +158,9 @@ impl Line {
             serde_json::to_vec(request).map_err(|error| Failure::system("the request", error.into()))?;
         line.push(b'\n');
         self.set_patience(PATIENCE + request.patience())?;
-        let sent = self.stream.get_mut().get_mut().write_all(&line);
+        let descriptor = self.descriptor.take();
+        let sent = send(self.stream.get_mut().get_mut(), &line, descriptor.as_ref());
+        drop(descriptor);
         sent.map_err(|error| self.lost(&error))?;
         self.read()?.ok_or_else(|| {
             Failure::NoServer(format!("the server of '{}' ended before it answered", self.name))
@@ -244,6 +263,21 @@ impl Line {
         let why = if timed_out { String::new() } else { format!(" ({error})") };
         Failure::NoServer(format!("{}{why}", silence(&self.name, self.pid)))
     }
+}
+
+/// Sends a line, and a descriptor with its first byte.
+fn send(stream: &mut UnixStream, line: &[u8], descriptor: Option<&OwnedFd>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors: Vec<_> = descriptor.map(AsFd::as_fd).into_iter().collect();
+    if descriptors.is_empty() {
+        return stream.write_all(line);
+    }
+    if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    let sent = rustix::net::sendmsg(&*stream, &[IoSlice::new(line)], &mut control, SendFlags::NOSIGNAL)?;
+    stream.write_all(&line[sent..])
 }
 
 fn is_late<T>(read: &io::Result<T>) -> bool {

@@ -28,6 +28,7 @@ struct SeenDisk {
     model: Option<String>,
     serial: Option<String>,
     by_id: Option<String>,
+    slot: Option<String>,
 }
 
 /// The records of all arrays.
@@ -150,8 +151,8 @@ impl Kept {
 impl SeenDisk {
     /// By a server's report.
     fn of(path: &str, drive: &DriveStatus) -> Self {
-        let DriveStatus { model, serial, by_id } = drive.clone();
-        Self { path: path.to_owned(), model, serial, by_id }
+        let DriveStatus { model, serial, by_id, slot } = drive.clone();
+        Self { path: path.to_owned(), model, serial, by_id, slot }
     }
 
     /// By the device itself.
@@ -159,15 +160,15 @@ impl SeenDisk {
         let file = real(Path::new(path));
         let path = path.to_owned();
         match DriveStatus::of(&file) {
-            Some(DriveStatus { model, serial, by_id }) => Self { path, model, serial, by_id },
+            Some(DriveStatus { model, serial, by_id, slot }) => Self { path, model, serial, by_id, slot },
             None => Self { path, ..Self::default() },
         }
     }
 
     /// For people: names of drives may hold anything.
     fn text(&self) -> String {
-        let Self { path, model, serial, by_id } = self.clone();
-        let drive = DriveStatus { model, serial, by_id }.text();
+        let Self { path, model, serial, by_id, slot } = self.clone();
+        let drive = DriveStatus { model, serial, by_id, slot }.text();
         if drive.is_empty() { path } else { format!("{path} ({drive})") }
     }
 }
@@ -188,6 +189,7 @@ mod tests {
             model: Some("M".into()),
             serial: Some(serial.into()),
             by_id: Some(format!("ata-M_{serial}")),
+            slot: None,
         };
         let mut seen = Seen { uuid: "1:2".into(), name: "data".into(), wanted: 2, ..Seen::default() };
         for (role, path, usage) in [("0", "/dev/a", Some(Use::Active)), ("1", "/dev/b", second)] {

@@ -20,6 +20,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use brindle_host::FailingDrives;
 use brindle_host::opening::MonitorConfig;
 use brindle_host::status::Report;
 
@@ -122,8 +123,13 @@ fn ways(table: &MonitorConfig) -> (Ways, Health) {
     (Ways::new(conf, Output::None), Health { smart, overdue: Overdue::after(table.scrub_overdue) })
 }
 
-/// Looks at arrays beside a daemon, on a thread of its own, and tells of what happens to them.
-pub(crate) fn beside(folder: &Path, table: &MonitorConfig) -> Result<Receivers, Failure> {
+/// Looks at arrays beside a daemon, on a thread of its own, and tells of what happens to them; drives that are called failing go to
+/// `failing` besides.
+pub(crate) fn beside(
+    folder: &Path,
+    table: &MonitorConfig,
+    failing: FailingDrives,
+) -> Result<Receivers, Failure> {
     let args = Monitor {
         scan: true,
         oneshot: false,
@@ -158,6 +164,8 @@ pub(crate) fn beside(folder: &Path, table: &MonitorConfig) -> Result<Receivers, 
                 watched.forget_what_was_told();
             }
             let health = noted.ways.as_mut().map(|(_, health)| health);
+            let smart = health.as_ref().and_then(|health| health.smart.as_ref());
+            failing.replace(smart.map(Smart::failing).unwrap_or_default());
             let mut happened = health.map_or_else(Vec::new, |health| health.turn(&looked.arrays, now, false));
             happened.extend(watched.turn(looked, &lines, &args, now));
             let happened = watched.with_facts(happened);

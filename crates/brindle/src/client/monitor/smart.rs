@@ -123,6 +123,11 @@ impl Smart {
         self.events(all, now)
     }
 
+    /// Drives that the last look found failing: by device, and why.
+    pub(super) fn failing(&self) -> BTreeMap<String, String> {
+        lock(&self.shared.failing).clone()
+    }
+
     fn look(&self, devices: &BTreeSet<String>) {
         let is_drive = |device: &&String| {
             let kind = std::fs::metadata(device).map(|meta| meta.file_type());

@@ -334,7 +334,8 @@ fn action(word: &str) -> String {
 }
 
 fn drive_words(drive: &DriveStatus) -> Option<String> {
-    let words = [&drive.model, &drive.serial, &drive.by_id].into_iter().flatten().map(String::as_str);
+    let words =
+        [&drive.model, &drive.serial, &drive.by_id, &drive.slot].into_iter().flatten().map(String::as_str);
     let words: Vec<&str> = words.collect();
     (!words.is_empty()).then(|| words.join(", "))
 }

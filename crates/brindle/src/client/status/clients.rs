@@ -1,6 +1,6 @@
 //! The clients of an array or a pool, for people.
 
-use brindle_host::status::{ClientStatus, ExportStatus, TargetStatus};
+use brindle_host::status::{ClientStatus, ExportStatus, ReactorStatus, TargetStatus};
 
 use super::push;
 use crate::base::sync::bytes_per_second;
@@ -59,4 +59,19 @@ pub(super) fn connections(text: &mut String, refused: u64, clients: &[ClientStat
     if clients.len() > SHOWN {
         push(text, format_args!("    and {} more\n", clients.len() - SHOWN));
     }
+}
+
+/// The reactors of a server that has several.
+pub(super) fn reactors(text: &mut String, reactors: &[ReactorStatus]) {
+    let Some((home, others)) = reactors.split_first() else { return };
+    let percent = |of: &ReactorStatus| of.busy * 100.0;
+    push(text, format_args!("  {} reactors: home {:.0} % busy", reactors.len(), percent(home)));
+    for one in others {
+        let ReactorStatus { sessions, forwarded, .. } = one;
+        push(
+            text,
+            format_args!("; {:.0} %, {sessions} sessions, {forwarded} requests handed to home", percent(one)),
+        );
+    }
+    push(text, format_args!("\n"));
 }

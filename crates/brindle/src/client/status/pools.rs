@@ -2,7 +2,7 @@
 
 use brindle_host::status::{DamagedStatus, PoolDevice, PoolFacts, PoolStatus, ResilverStatus, ScanStatus};
 
-use super::{clients, counters, push};
+use super::{clients, counters, push, shares_spares};
 use crate::base::units::Bytes;
 use crate::client::scan;
 
@@ -22,10 +22,14 @@ pub(super) fn text(status: &PoolStatus) -> String {
         ),
     );
     clients::connections(&mut text, status.refused, &status.clients);
+    clients::reactors(&mut text, &status.doors.reactors);
     if let Some(seconds) = status.stale_for {
         push(&mut text, format_args!("  the thread does not answer: this is as it was {seconds:.1} s ago\n"));
     }
     amounts(&mut text, &status.pool);
+    if let Some(group) = &status.spare_group {
+        shares_spares(&mut text, group);
+    }
     if !status.waits_for.is_empty() {
         let missing = status.waits_for.join(", ");
         push(

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use brindle_host::opening::Cores;
 use clap::Args;
 
 use super::Runtime;
@@ -20,6 +21,9 @@ pub(crate) struct Daemon {
     /// error
     #[arg(long)]
     pub(crate) takeover: bool,
+    /// Cores that have a reactor each, in place of those of the settings: how many, or which (`0-3,7`)
+    #[arg(long, env = "BRINDLE_CORES", hide_env = true, value_name = "N|LIST")]
+    pub(crate) cores: Option<Cores>,
     #[command(flatten)]
     pub(crate) runtime: Runtime,
     /// Report as JSON: one object a line

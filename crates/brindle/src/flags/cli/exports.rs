@@ -1,7 +1,7 @@
 //! Flags of commands that change the exports of a running server.
 
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use brindle_host::control::RateLimits;
 use clap::Args;
@@ -112,6 +112,71 @@ pub(crate) struct Detach {
     pub(crate) json: bool,
     /// Name of the array, POOL/VOLUME, or the device
     pub(crate) array: String,
+}
+
+/// Flags of `brindle mount`.
+#[derive(Debug, Args)]
+pub(crate) struct Mount {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Members or images of an array or pool that no server has: this process serves them until the folder is unmounted, or until
+    /// Ctrl-C. A `--` stands between them and the folder
+    #[arg(long, short = 'm', value_name = "MEMBER", num_args = 1..)]
+    pub(crate) members: Vec<PathBuf>,
+    /// Let files be written to [default: they are read-only, and so are members]
+    #[arg(long, short = 'w')]
+    pub(crate) write: bool,
+    /// Look through all of each device that is not a member itself for members that end before it does
+    #[arg(long, requires = "members", conflicts_with = "write")]
+    pub(crate) search: bool,
+    /// Serve arrays of which some bytes may be wrong, and pools that another host has not exported, as serve --force does
+    #[arg(long, short = 'f', requires = "members")]
+    pub(crate) force: bool,
+    /// Serve members in a process of its own, and return when the folder is mounted
+    #[arg(long, requires = "members")]
+    pub(crate) background: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the array, its UUID or one of its members, or POOL/VOLUME; with --members only the volume of a pool that has several
+    #[arg(required_unless_present = "members", value_name = "ARRAY")]
+    pub(crate) array: Option<String>,
+    /// An empty folder
+    #[arg(required_unless_present = "members")]
+    pub(crate) folder: Option<PathBuf>,
+}
+
+impl Mount {
+    /// The volume of a running server that is meant, and the folder; `None` if members are named.
+    pub(crate) fn volume(&self) -> Option<(&str, &Path)> {
+        if !self.members.is_empty() {
+            return None;
+        }
+        self.array.as_deref().zip(self.folder.as_deref())
+    }
+
+    /// The volume of members that is meant, if it is said, and the folder.
+    pub(crate) fn of_members(&self) -> Option<(Option<&str>, &Path)> {
+        match (&self.array, &self.folder) {
+            (Some(folder), None) => Some((None, Path::new(folder))),
+            (Some(array), Some(folder)) => Some((Some(array), folder)),
+            (None, _) => None,
+        }
+    }
+}
+
+/// Flags of `brindle umount`.
+#[derive(Debug, Args)]
+pub(crate) struct Umount {
+    /// Take it out of sight though files of it are open: it ends with the last of them
+    #[arg(long, short = 'l')]
+    pub(crate) lazy: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The folder, or the name of what is mounted
+    #[arg(value_name = "FOLDER")]
+    pub(crate) what: String,
 }
 
 /// Flags of `brindle disconnect`.

@@ -43,6 +43,8 @@ const GROUPS: [Group; 7] = [
             "grow",
             "attach",
             "detach",
+            "mount",
+            "umount",
             "export",
             "unexport",
             "disconnect",
@@ -77,7 +79,7 @@ const GROUPS: [Group; 7] = [
 ];
 
 /// Examples of single commands.
-const EXAMPLES: [(&str, &[&str]); 47] = [
+const EXAMPLES: [(&str, &[&str]); 49] = [
     (
         "create",
         &[
@@ -131,6 +133,15 @@ const EXAMPLES: [(&str, &[&str]); 47] = [
     ("assemble", &["brindle assemble --scan", "brindle assemble --scan --dry-run /srv/disks"]),
     ("attach", &["brindle attach data", "brindle attach tank/vm1 /dev/nbd3"]),
     ("detach", &["brindle detach data", "brindle detach /dev/nbd3"]),
+    (
+        "mount",
+        &[
+            "brindle mount data /mnt/data",
+            "brindle mount --write tank/vm1 vm1",
+            "brindle mount --members disk[1-4].img -- nas",
+        ],
+    ),
+    ("umount", &["brindle umount /mnt/data"]),
     ("daemon", &["brindle daemon", "brindle daemon --config ./brindle.toml"]),
     ("config", &["brindle config --from-running", "brindle config --check /etc/brindle/brindle.toml"]),
     ("reload", &["brindle reload"]),
@@ -140,7 +151,14 @@ const EXAMPLES: [(&str, &[&str]); 47] = [
     ("add", &["brindle add data /dev/sdh", "brindle add --re-add data missing"]),
     ("replace", &["brindle replace data /dev/sdc --with /dev/sdh"]),
     ("remove", &["brindle remove data failed"]),
-    ("grow", &["brindle grow --bitmap internal data"]),
+    (
+        "grow",
+        &[
+            "brindle grow --size max data",
+            "brindle grow --raid-devices 3 --add /dev/sdd data",
+            "brindle grow --bitmap internal data",
+        ],
+    ),
     ("flag", &["brindle flag data /dev/sdc write-mostly"]),
     ("action", &["brindle action data check", "brindle action --max-speed 50M data speed"]),
     ("wait", &["brindle wait data"]),

@@ -82,6 +82,7 @@ impl From<&Serve> for Opening {
             control: opening::ControlConfig::default(),
             volumes: Vec::new(),
             stop_timeout_ms: flags.stop_timeout.0,
+            cores: flags.cores.clone(),
         }
     }
 }
@@ -167,6 +168,7 @@ mod tests {
             let arrays = vec!["a".to_owned(), "b".to_owned()];
             o.policies.spare_groups = vec![SpareGroup { name: "g".to_owned(), arrays }];
         });
+        changed(&["--cores", "0,2-3"], &|o| o.cores = opening::Cores::These(vec![0, 2, 3]));
         changed(&["--stop-timeout", "1s"], &|o| o.stop_timeout_ms = 1000);
         changed(&["--memory", "32M"], &|o| o.tuning.memory = 32 << 20);
         changed(&["--map-memory", "1G"], &|o| o.tuning.map_memory = NonZeroU64::new(1 << 30));

@@ -10,9 +10,9 @@ const WORDS: [(&[&str], &str); 11] = [
          are this host's, `brindle detail MEMBER...` only looks; `brindle pool import` makes a pool this host's",
     ),
     (
-        &["mount", "map", "connect"],
-        "`brindle serve MEMBER... --background` serves the array, and `brindle attach ARRAY` makes it /dev/nbdN: mount that; or \
-         `nbdfuse FILE --unix SOCKET` without root",
+        &["map", "connect"],
+        "`brindle serve MEMBER... --background` serves the array, and `brindle attach ARRAY` makes it /dev/nbdN; `brindle mount ARRAY FOLDER` \
+         shows it as a file, without root, too",
     ),
     (
         &["iostat", "top"],
@@ -24,8 +24,8 @@ const WORDS: [(&[&str], &str); 11] = [
     ),
     (&["scan", "probe"], "`brindle examine DEVICE...` tells what is on devices, md or not"),
     (
-        &["umount", "unmount"],
-        "`brindle detach ARRAY` ends its device, and `brindle stop ARRAY` lets go of a running array",
+        &["unmount"],
+        "`brindle umount FOLDER` ends a mount, `brindle detach ARRAY` a device, and `brindle stop ARRAY` lets go of a running array",
     ),
     (
         &["online", "offline"],
@@ -59,9 +59,12 @@ const POOL_WORDS: [(&[&str], &str); 5] = [
     (
         &["mount"],
         "`brindle serve MEMBER...` serves a pool, `brindle assemble --scan` finds and serves all that are this host's, and `brindle attach \
-         POOL/VOLUME` makes a volume a device of the kernel",
+         POOL/VOLUME` makes a volume a device of the kernel; `brindle mount POOL/VOLUME FOLDER` shows it as a file",
     ),
-    (&["unmount", "umount"], "`brindle stop POOL` lets go of a pool that is served"),
+    (
+        &["unmount", "umount"],
+        "`brindle umount FOLDER` ends the mount of a volume, and `brindle stop POOL` lets go of a pool that is served",
+    ),
     (
         &["events"],
         "`brindle watch` shows pools as they change, `brindle monitor --scan` tells of what happens to them",

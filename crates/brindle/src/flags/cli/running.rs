@@ -6,7 +6,9 @@ use brindle_host::control::{DeviceFlag, Word};
 use brindle_host::opening::SpareGroup;
 use clap::Args;
 
-use super::{Bitmap, Given, Save};
+use brindle_layout::Level;
+
+use super::{Bitmap, Given, MemberSize, Save};
 use crate::base::units::{Bytes, Span};
 
 /// A word of the control protocol, said on the command line.
@@ -142,13 +144,34 @@ pub(crate) struct Replace {
 /// Flags of `brindle grow`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "brindle grow [OPTIONS] --bitmap internal|none|FILE ARRAY\n       brindle grow [OPTIONS] --write-behind[=<COUNT>] ARRAY\n       brindle grow [OPTIONS] --bitmap internal|none|FILE --array MEMBER..."
+    override_usage = "brindle grow [OPTIONS] --size max|SIZE ARRAY\n       brindle grow [OPTIONS] --raid-devices COUNT [--add DEVICE]... ARRAY\n       brindle grow [OPTIONS] --level 1|5|6 [--add DEVICE]... ARRAY\n       brindle grow [OPTIONS] --bitmap internal|none|FILE ARRAY\n       brindle grow [OPTIONS] --write-behind[=<COUNT>] ARRAY\n       brindle grow [OPTIONS] --size max|SIZE --array MEMBER...\n       brindle grow [OPTIONS] --bitmap internal|none|FILE --array MEMBER..."
 )]
 pub(crate) struct Grow {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
     #[command(flatten)]
     pub(crate) stopped: Stopped,
+    /// Bytes that the array is to use of each member (RAID 1, 4, 5 and 6); max: as many as the smallest has room for. The new part is
+    /// resynced. A smaller size needs --force, once what stands on the array has been made smaller; a plain number counts KiB
+    #[arg(long, short = 'z', value_name = "max|SIZE", conflicts_with_all = ["bitmap", "bitmap_chunk", "write_behind"])]
+    pub(crate) size: Option<MemberSize>,
+    /// Members that a RAID 1 is to have. New ones are rebuilt on spares; of fewer, those go first that are lost, then the last ones, which
+    /// become spares
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["size", "bitmap", "bitmap_chunk", "write_behind", "level"])]
+    pub(crate) raid_devices: Option<u16>,
+    /// Level that the array is to have, by which no byte moves. 5: of a RAID 1 of two members; 1: of a RAID 5 of two; 6: of a RAID 5, with
+    /// Q on a member more, in the layouts left-symmetric-6 and the like; 5: of such a RAID 6
+    #[arg(long, short = 'l', value_name = "LEVEL", conflicts_with_all = ["size", "bitmap", "bitmap_chunk", "write_behind"])]
+    pub(crate) level: Option<Level>,
+    /// Devices that are added to the array first, for new members
+    #[arg(long, value_name = "DEVICE", num_args = 1, conflicts_with_all = ["stopped", "size", "bitmap", "write_behind"])]
+    pub(crate) add: Vec<PathBuf>,
+    /// Take the redundancy of the new part for true: members hold the same there, zeroes as a rule
+    #[arg(long, requires = "size")]
+    pub(crate) assume_clean: bool,
+    /// Only show what would become of the array
+    #[arg(long, short = 'n', conflicts_with_all = ["bitmap", "bitmap_chunk", "write_behind"])]
+    pub(crate) dry_run: bool,
     /// The write-intent bitmap that the array is to have from now on. internal: beside each superblock; none; or a new file, with a '/' in
     /// its name, which is to be given whenever the array is assembled
     #[arg(long, short = 'b', value_name = "internal|none|FILE")]
@@ -156,7 +179,7 @@ pub(crate) struct Grow {
     /// The file that has the bitmap of an array that is not served
     #[arg(long, value_name = "FILE", requires = "stopped")]
     pub(crate) from: Option<PathBuf>,
-    /// Overwrite a file that is there, also one on an NBD device
+    /// Overwrite a file that is there, also one on an NBD device; or make the array smaller
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
     /// Bytes to a bit of the bitmap, a power of two [default: as mdadm chooses for its place]; a plain number counts KiB

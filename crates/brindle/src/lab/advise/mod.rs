@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::base::failure::Failure;
 use crate::base::report;
 use crate::base::units::Bytes;
+use crate::devices::containers;
 use crate::flags::cli::Advise;
 use simulated::Simulated;
 use sysfs::Sysfs;
@@ -20,6 +21,10 @@ use sysfs::Sysfs;
 pub(crate) fn advise(args: &Advise) -> Result<(), Failure> {
     let sysfs = Sysfs::at(&args.sysfs);
     let members = members(&sysfs, &args.members)?;
+    containers::refuse(
+        &members,
+        "its chunks and bitmaps are changed by the firmware's tool, and not by what is advised here",
+    )?;
     let mut facts = array::look(&members)?;
     facts.md = sysfs.array_of(&members);
     facts.drives = sysfs.drives(&facts);

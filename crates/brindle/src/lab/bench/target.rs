@@ -12,6 +12,7 @@ use brindle_io::{Io, Slice};
 use brindle_volume::{Limits, LoneMember, Volume, VolumeError, ZeroOptions};
 
 use crate::base::failure::Failure;
+use crate::devices::containers;
 use crate::devices::host::Host;
 use crate::devices::world::{World, WorldOptions};
 use crate::flags::cli::NbdUri;
@@ -63,6 +64,10 @@ impl Opened {
         let access = if changes { DeviceAccess::Write } else { DeviceAccess::Read };
         let opening = WorldOptions { access, force: false, tuning: on.tuning, ..WorldOptions::LOOK };
         if !on.array.is_empty() {
+            containers::refuse(
+                on.array,
+                "serve its volume read-only (brindle serve --read-only --volume), and measure that with --nbd",
+            )?;
             let host = Host::open(on.array, &[], opening)?;
             let hosted = &host.array;
             for limit in hosted.found.limits() {

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use brindle_host::opening::{Config, VolumeOpening};
+use brindle_host::opening::{Config, Opening, VolumeOpening};
 
-use brindle_host::Changed;
+use brindle_host::{Changed, FailingDrives};
 
 use crate::base::failure::Failure;
 use crate::base::text::shell;
@@ -49,21 +49,27 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
     };
     let meant = Meant::by(&config);
     let is_meant = |served: &Findable| meant.is_meant(served);
+    let failing = FailingDrives::default();
     let settings = match &config.monitor {
-        Some(table) => settings.with_monitor(monitor::beside(&folder, table)?),
+        Some(table) => settings.with_monitor(monitor::beside(&folder, table, failing.clone())?),
         None => settings,
     };
     let job = ServeJob {
-        opening: config.opening(Vec::new()),
+        opening: Opening {
+            cores: args.cores.clone().unwrap_or_else(|| config.cores.clone()),
+            ..config.opening(Vec::new())
+        },
         metrics: config.metrics.clone(),
         search: Through::Never,
         folder: args.runtime.folder(),
+        mount: None,
         background: false,
         json: args.json,
         daemon: Some(DaemonJob {
             find: &find,
             takes_over: Some(&is_meant as IsMeant<'_>).filter(|_| args.takeover && !again),
             settings,
+            failing,
             more: more::take,
         }),
     };

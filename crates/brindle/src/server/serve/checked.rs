@@ -11,6 +11,7 @@ use brindle_host::opening::{Config, ControlConfig, Listen, MetricsConfig, Openin
 use brindle_io::uring::SocketRights;
 
 use super::access::{AccessFile, Proofs};
+use super::crew;
 use super::groups;
 use super::iscsi::IscsiPlan;
 use super::metrics::ScrapePlan;
@@ -39,6 +40,7 @@ pub(crate) fn check(config: &Config) -> Checked {
     let exports = &config.exports;
     checked.keep(runtime::check_name(&config.name));
     checked.keep(world::check_budget(&config.tuning));
+    checked.keep(crew::check(&config.cores));
     checked.keep(rights(&exports.unix_rights));
     checked.keep(control_rights(&config.control));
     let certificates = checked.keep(exports.tls.as_ref().map(Certificates::read).transpose());

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use brindle_export::{Config, iscsi, nbd};
-use brindle_host::{Any, Door, Doors, IscsiDoor, NbdDoor};
+use brindle_export::{Config, fuse, iscsi, nbd};
+use brindle_host::opening::Opening;
+use brindle_host::{Any, Door, Doors, FuseDoor, IscsiDoor, NbdDoor};
 use brindle_io::uring::{SocketRights, Uring};
 use brindle_io::{Io, SocketId};
 
+use super::crew::Crew;
 use super::iscsi::{IscsiPlan, serve as serve_initiators};
 use super::places::{self, Address, ListenPlace};
 use super::tls::Certificates;
@@ -28,6 +30,8 @@ pub(super) struct OpenDoors {
     portals: Vec<(SocketId, SocketAddr)>,
     /// All of them.
     pub(super) doors: Doors,
+    /// The reactors that have sessions beside this one.
+    pub(super) crew: Option<Crew>,
 }
 
 impl Entrances {
@@ -51,23 +55,33 @@ impl Entrances {
         self.plan.as_ref().is_some_and(|plan| plan.shared_writers)
     }
 
-    /// The doors, which have so many bytes of memory for requests and take so many clients each.
-    pub(super) fn open(self, io: &Io, memory: u64, connections: u32) -> OpenDoors {
+    /// The doors, which share the memory for requests.
+    pub(super) fn open(self, io: &Io, opening: &Opening) -> Result<OpenDoors, Failure> {
+        let (memory, connections) = (opening.tuning.for_requests(), opening.exports.max_connections);
         let Self { sockets, portals, plan } = self;
         // Each has its share.
         let share = memory >> u32::from(plan.is_some());
         let config =
             Config { memory: share as usize, connections: connections as usize, ..Config::default() };
-        let nbd = nbd::Server::new(io, config);
+        // So has each reactor: one that has no session holds none of it.
+        let nbd_config = Config { memory: config.memory / opening.cores.count(), ..config };
+        let nbd = nbd::Server::new(io, nbd_config);
+        let crew = Crew::begin(io, &opening.cores, nbd_config)?;
+        crew.iter().for_each(|crew| nbd.send_away(Rc::clone(&crew.away)));
+        let reactors = crew.as_ref().map(|crew| Rc::clone(&crew.reactors));
         let addresses: Vec<Address> = sockets.iter().map(|(_, address)| address.clone()).collect();
         let uris = move |export: Option<&str>| addresses.iter().map(|address| address.uri(export)).collect();
-        let mut doors: Vec<Rc<dyn Door>> = vec![Rc::new(NbdDoor::new(nbd.clone(), Rc::new(uris)))];
+        let mounts = fuse::Server::beside(io, nbd.sessions());
+        let mut doors: Vec<Rc<dyn Door>> = vec![
+            Rc::new(NbdDoor::new(nbd.clone(), Rc::new(uris)).with_reactors(reactors)),
+            Rc::new(FuseDoor::new(mounts)),
+        ];
         let started = plan.map(|plan| plan.start(io, &portals, config));
         if let Some(started) = &started {
             doors.push(Rc::new(IscsiDoor::new(started.server.clone(), started.volumes(io))));
         }
         let initiators = started.map(|started| started.server);
-        OpenDoors { nbd, sockets, initiators, portals, doors: Doors::new(doors) }
+        Ok(OpenDoors { nbd, sockets, initiators, portals, doors: Doors::new(doors), crew })
     }
 }
 

@@ -1,10 +1,10 @@
-//! The arrays of a server that share their spares.
+//! The arrays and pools of a server that share their spares.
 
 use brindle_host::opening::SpareGroup;
 
 use crate::base::failure::Failure;
 
-/// The group of an array, if it is in one.
+/// The group of an array or a pool, if it is in one.
 pub(super) fn of<'a>(groups: &'a [SpareGroup], array: &str) -> Option<&'a str> {
     groups.iter().find(|group| group.has(array)).map(|group| &*group.name)
 }
@@ -14,7 +14,7 @@ pub(super) fn check(groups: &[SpareGroup], arrays: &[&str], more_may_come: bool)
     for group in groups.iter().filter(|_| !more_may_come) {
         if let Some(unknown) = group.arrays.iter().find(|name| !arrays.contains(&&***name)) {
             return Err(Failure::Usage(format!(
-                "--spare-group {}: there is no array '{unknown}' among those that are to be served: {}",
+                "--spare-group {}: there is no array or pool '{unknown}' among those that are to be served: {}",
                 group.name,
                 arrays.join(", ")
             )));
@@ -38,7 +38,7 @@ pub(super) fn lone(groups: &[SpareGroup], arrays: &[&str]) -> Vec<String> {
     let lone = groups.iter().filter(|group| count(group) < 2);
     let said = |group: &SpareGroup| {
         format!(
-            "--spare-group {}: it has one array; spares are shared by arrays of one server: serve them together",
+            "--spare-group {}: it has fewer than two; spares are shared by arrays and pools of one server: serve them together",
             group.name
         )
     };
@@ -62,7 +62,7 @@ mod tests {
         );
         assert_eq!(of(&groups(&["all"]), "a"), Some("all"));
         let unknown = check(&groups(&["g=a,x"]), &["a", "b"], false).unwrap_err().to_string();
-        assert!(unknown.contains("no array 'x'") && unknown.contains("a, b"), "{unknown}");
+        assert!(unknown.contains("no array or pool 'x'") && unknown.contains("a, b"), "{unknown}");
         check(&groups(&["g=a,x"]), &["a", "b"], true).unwrap();
         let twice = check(&groups(&["all", "g=b"]), &["a", "b"], true).unwrap_err().to_string();
         assert!(twice.contains("'b'") && twice.contains("all and g"), "{twice}");

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use brindle_host::Configured;
 use brindle_host::opening::{Config, MetricsConfig, Opening};
+use brindle_host::{Configured, FailingDrives};
 
 use super::joining::Joins;
 use super::takeover::IsMeant;
@@ -22,10 +22,22 @@ pub(crate) struct ServeJob<'a> {
     pub(crate) folder: Option<&'a Path>,
     /// Another process waits until it serves.
     pub(crate) background: bool,
+    /// The folder on which its volume is mounted, as files.
+    pub(crate) mount: Option<MountJob>,
     /// Events are printed as JSON.
     pub(crate) json: bool,
     /// The part of it that a daemon alone has.
     pub(crate) daemon: Option<DaemonJob<'a>>,
+}
+
+/// A mount for as long as a server runs.
+pub(crate) struct MountJob {
+    /// A folder that was looked at.
+    pub(crate) place: PathBuf,
+    /// The volume; the only one, if none is said.
+    pub(crate) volume: Option<String>,
+    /// Its files can be written to.
+    pub(crate) write: bool,
 }
 
 /// All that a daemon is told besides.
@@ -36,6 +48,8 @@ pub(crate) struct DaemonJob<'a> {
     pub(crate) takes_over: Option<IsMeant<'a>>,
     /// The file of settings that it was started with.
     pub(crate) settings: Settings,
+    /// Drives that its monitor finds failing.
+    pub(crate) failing: FailingDrives,
     /// The way by which it takes more contents.
     pub(crate) more: TakeMore,
 }

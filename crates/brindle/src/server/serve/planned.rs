@@ -10,7 +10,7 @@ use super::metrics::ScrapePlan;
 use super::places::{self, ListenPlace};
 use super::takeover::Predecessor;
 use super::tls::Certificates;
-use super::{checked, reload};
+use super::{checked, crew, reload};
 use crate::base::failure::Failure;
 use crate::base::runtime;
 use crate::devices::world;
@@ -60,6 +60,7 @@ impl<'a> Planned<'a> {
         job.opening = with_patience(job.opening);
         let ways = Ways::find(&job.opening.exports)?;
         world::check_budget(&job.opening.tuning)?;
+        crew::check(&job.opening.cores)?;
         Ok(Self { task: Task { job, metrics, hung_up }, ways, room })
     }
 

@@ -19,6 +19,7 @@ use super::detached::Detached;
 use super::disks;
 use super::looked::ServerPlace;
 use super::metrics::Listening as Scraped;
+use super::mounted::{self, Awaiting};
 use super::notify;
 use super::planned::Task;
 use super::reload::Anew;
@@ -34,6 +35,7 @@ pub(super) struct Running {
     served: Served,
     opening: Opening,
     devices: Devices,
+    mount: Option<Awaiting>,
     others: Others,
     held: LastNames,
 }
@@ -82,6 +84,7 @@ impl<'a> Serving<'a> {
         let others = Others::begin(&served, &job.opening, (listener, rights, sockets), (anew, flags))?;
         others.anew.watch(hung_up)?;
         let service = &served.service;
+        let mount = job.mount.as_ref().map(|mount| Awaiting::begin(mount, service, job.json)).transpose()?;
         if service.contents().iter().any(|content| content.waits()) {
             others.anew.look_for_members();
         }
@@ -92,7 +95,7 @@ impl<'a> Serving<'a> {
         settle(others.anew.settings.is_some(), devices);
         detached.map_or(Ok(()), Detached::serves)?;
         let held = LastNames { control, scraped };
-        Ok(Running { served, opening: job.opening, devices, others, held })
+        Ok(Running { served, opening: job.opening, devices, mount, others, held })
     }
 }
 
@@ -111,7 +114,7 @@ impl Others {
         (listener, rights, sockets): (UnixListener, ControlRights, Vec<Socket>),
         (anew, flags): (Arc<Anew>, Config),
     ) -> Result<Self, Failure> {
-        let Served { service, world } = served;
+        let Served { service, world, .. } = served;
         let (arrays, messages): (Sender<Message>, _) = mailbox::mailbox(&world.io);
         drop(world.io.spawn(Rc::clone(service).listen(messages)));
         let patience = Duration::from_millis(opening.stop_timeout_ms);
@@ -141,7 +144,7 @@ impl Others {
     }
 
     /// Watches for signals, and for a reactor that does not end in time.
-    fn watch(&self, Served { service, world }: &Served, sockets: Vec<Socket>) -> Result<(), Failure> {
+    fn watch(&self, Served { service, world, .. }: &Served, sockets: Vec<Socket>) -> Result<(), Failure> {
         let last = LastResort {
             name: service.name().to_owned(),
             locks: Arc::clone(&world.locks),
@@ -189,14 +192,25 @@ fn settle(is_daemon: bool, devices: Devices) {
 impl Running {
     /// Serves until an order to stop, or until each content was stopped; then drains, flushes and marks clean.
     pub(super) fn run(self) -> Ended {
-        let Self { held, others, devices, opening, served } = self;
-        let Served { service, world } = &served;
+        let Self { held, others, devices, mount, opening, served } = self;
+        let Served { service, world, .. } = &served;
         let outcome = world.io.block_on(async {
             begin(service, world, (&opening, devices));
+            let there = mount.as_ref().map(Awaiting::mounted);
+            let mounted = match mount {
+                Some(mount) => mount.serve(service, &world.io).await,
+                None => Ok(()),
+            };
+            if mounted.is_err() {
+                service.take(Order::Stop);
+            }
             if let Either::Second(()) = race(service.ordered(Order::Stop), service.emptied()).await {
                 others.ended.begin();
             }
-            stop(service).await
+            if let Some(there) = there {
+                mounted::end(&world.io, there).await;
+            }
+            stop(service).await.and(mounted)
         });
         Ended { served, outcome, others, held }
     }
@@ -213,7 +227,9 @@ fn begin(service: &Rc<Service>, world: &World, (opening, devices): (&Opening, De
     if devices == Devices::Awaited {
         drop(world.io.spawn(notify::ready_behind(made, world.io.clone())));
     }
-    brindle_host::share_spares(service.clone());
+    if !opening.policies.spare_groups.is_empty() {
+        brindle_host::share_spares(service.clone());
+    }
     if opening.policies.re_add {
         world.io.spawn(brindle_host::take_again(service.clone()));
     }

@@ -11,6 +11,7 @@ use brindle_host::{Service, mailbox};
 use super::access::{self, AccessFile, Gates, Servable};
 use super::announce::listener;
 use super::claimed::{Alone, Entrance, Held, Left};
+use super::crew::Crew;
 use super::doors::OpenDoors;
 use super::job::DaemonJob;
 use super::joining::{self, Intake, Joins};
@@ -40,11 +41,15 @@ pub(super) struct Serving<'a> {
 pub(super) struct Served {
     pub(super) service: Rc<Service>,
     pub(super) world: Rc<World>,
+    /// The reactors beside the world's.
+    crew: Option<Crew>,
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
+        self.crew.iter().for_each(Crew::end);
         self.world.end();
+        self.crew.iter().for_each(Crew::join);
     }
 }
 
@@ -63,9 +68,11 @@ impl<'a> Alone<'a> {
         let access = access.map(|access| Rc::new(RefCell::new(access)));
         let is_shared = entrances.has_shared_writers();
         let gates = Gates { io: io.clone(), access: access.clone(), is_shared, servable: servable.clone() };
-        let doors = entrances.open(&io, opening.tuning.for_requests(), opening.exports.max_connections);
+        let mut doors = entrances.open(&io, opening)?;
+        let crew = doors.crew.take();
         let is_named = opening.own_names || several;
-        let (served, intake) = Served::begin(world, (&place, task.job.json), &doors, (gates, is_named));
+        let (served, intake) =
+            Served::begin((world, crew), (&place, task.job.json), &doors, (gates, is_named));
         for content in opened.into_iter().flatten().map(|opened| opened(&intake, opening)) {
             if let Err(why) = served.service.take_in(&content) {
                 let why = io.block_on(intake.refuse(&content, &why));
@@ -73,6 +80,7 @@ impl<'a> Alone<'a> {
             }
         }
         served.hear_of_names(&task, access.clone(), servable.clone());
+        task.job.daemon.iter().for_each(|daemon| served.service.hear_of_drives(daemon.failing.clone()));
         let (to, files) = mailbox::mailbox(&io);
         drop(io.spawn(access::admit(files, access, Rc::clone(&served.service), doors.initiators())));
         doors.answer(certificates.as_ref());
@@ -90,7 +98,7 @@ impl<'a> Alone<'a> {
 impl Served {
     /// A server without contents, and the way in for these.
     fn begin(
-        world: World,
+        (world, crew): (World, Option<Crew>),
         (place, json): (&ServerPlace, bool),
         doors: &OpenDoors,
         (gates, is_named): (Gates, bool),
@@ -99,7 +107,7 @@ impl Served {
         let ring = Rc::new(Ring(Rc::clone(&world)));
         let service =
             Service::new(&world.io, place.name.clone(), ring, doors.doors.clone(), Rc::clone(&listener));
-        let served = Self { service: Rc::clone(&service), world: Rc::clone(&world) };
+        let served = Self { service: Rc::clone(&service), world: Rc::clone(&world), crew };
         (served, Intake { service, world, gates, listener, is_named })
     }
 }

@@ -3,12 +3,12 @@
 use core::convert::Infallible;
 use std::rc::Rc;
 
-use brindle_volume::Volume;
+use brindle_volume::{Limits, Volume};
 
 use super::Transmission;
 use super::send::{Answer, Body};
 use super::slot::Admitted;
-use crate::nbd::proto::{Command, Errno, Request, command_code};
+use crate::nbd::proto::{Command, Errno, Request, Terms, command_code};
 use crate::session::{Coming, End, Inbox, Moves, dispatch};
 
 /// Bytes of the buffer for extents: 2047 of them.
@@ -38,7 +38,11 @@ impl<V: Volume + 'static> Transmission<V> {
     async fn take(self: &Rc<Self>, request: &Request, inbox: &mut Inbox) -> Result<(), End> {
         let command = match self.terms.check(request) {
             Ok(command) => command,
-            Err(error) => return self.refuse(request, error, inbox).await,
+            // The export may have grown since they were agreed upon.
+            Err(error) => match self.terms_now().check(request) {
+                Ok(command) => command,
+                Err(_) => return self.refuse(request, error, inbox).await,
+            },
         };
         let holds = match command {
             Command::Disconnect => return Err(End::Orderly),
@@ -65,6 +69,13 @@ impl<V: Volume + 'static> Transmission<V> {
         dispatch(self, Admitted { cookie: request.cookie, command, ticket });
         drop(coming);
         Ok(())
+    }
+
+    /// The terms with the size that the export has now.
+    #[cold]
+    fn terms_now(&self) -> Terms {
+        let size = self.export.volume.limits().size;
+        Terms { limits: Limits { size, ..self.terms.limits }, ..self.terms }
     }
 
     /// Answers with an error; the data of a write are skipped, so that the next request is found.

@@ -43,7 +43,7 @@ struct Batch {
 
 /// Sends until there will be nothing more. Once the link is closed, replies are dropped.
 pub(super) async fn run<V>(transmission: Rc<Transmission<V>>, headers: Buf) {
-    let Transmission { link, replies, terms, .. } = &*transmission;
+    let Transmission { link, replies, terms, export, .. } = &*transmission;
     let mut batch = Batch {
         headers,
         structured: terms.structured,
@@ -54,6 +54,7 @@ pub(super) async fn run<V>(transmission: Rc<Transmission<V>>, headers: Buf) {
     };
     while batch.rest.is_some() || replies.wait().await {
         batch.collect(replies);
+        export.tell();
         if link.is_closed() {
             batch.rest = None;
         } else {

@@ -4,10 +4,12 @@ mod background;
 mod bitmap_file;
 mod description;
 mod devices;
+mod growth;
 mod hosted;
 mod orders;
 pub(crate) mod policy;
 mod running;
+mod spares;
 mod watched;
 
 use std::path::{Path, PathBuf};
@@ -21,7 +23,7 @@ use brindle_layout::Level;
 use brindle_volume::Volume;
 
 use super::stop::ContentStop;
-use super::{Content, Host, Placed, Seen, all_of};
+use super::{Content, Host, Placed, Seen, SharesSpares};
 use crate::answers::RequestOutcome;
 use crate::any::Any;
 use crate::control::{Ask, Author, DeviceFlag, RateLimits, Word};
@@ -37,7 +39,7 @@ use running::RunningArray;
 pub use description::{ArrayDescription, BitmapDescription, DescribedDevice};
 pub use devices::{DETACHED, FAILED, not_replaced, removal};
 pub use hosted::{Hosted, Nested, stop_stack};
-pub use policy::{share_spares, take_again, take_those_that_return};
+pub use policy::{take_again, take_those_that_return};
 
 /// Time for recording a failure before it is reported as not recorded yet.
 const RECORD_PATIENCE: Duration = Duration::from_millis(500);
@@ -90,11 +92,6 @@ impl ServedArray {
     /// The beginning of its messages: its name, if its server serves several.
     fn prefix(&self) -> String {
         if self.placed.server.is_some() { format!("{}: ", self.name()) } else { String::new() }
-    }
-
-    /// The group of arrays with which it shares spares, if it is in one.
-    pub(crate) fn group(&self) -> Option<&str> {
-        self.hosted.spare_group.as_deref()
     }
 
     /// The file of a device of the array that is served, as it was when that came.
@@ -289,11 +286,10 @@ impl Content for ServedArray {
     }
 
     fn exports(&self) -> Vec<Offered> {
-        let description = &self.hosted.description;
-        let roles = description.facts.raid_devices;
+        let (description, geometry) = (&self.hosted.description, self.hosted.array.geometry());
         vec![Offered {
             name: self.name().to_owned(),
-            description: format!("{} of {roles} members", description.level().name()),
+            description: format!("{} of {} members", geometry.level().name(), geometry.members()),
             uuid: description.uuid.into_bytes(),
             identity: format!("brindle:{}", self.served.uuid()),
             volume: Rc::new(Any::Array(self.hosted.array.clone())),
@@ -320,16 +316,24 @@ impl Content for ServedArray {
         is_its.then(|| format!("a device of '{}' already, {device}: remove it first", self.name()))
     }
 
-    /// Also those that came later, but not those that went to another array.
+    /// Also those that came later, but not those that went to another content.
     fn devices(&self, host: &dyn Host) -> Vec<MemberId> {
-        let others = all_of::<Self>(host).into_iter().filter(|other| !std::ptr::eq(&**other, self));
-        let moved: Vec<MemberId> =
-            others.flat_map(|other| other.array().detail().devices).map(|device| device.id).collect();
+        let others = host.contents();
+        let is_other = |other: &&Rc<dyn Content>| !std::ptr::addr_eq(Rc::as_ptr(other), self);
+        let has_moved = |id: &MemberId| others.iter().filter(is_other).any(|other| other.holds(*id));
         let detail = self.array().detail();
         let came = detail.devices.iter().map(|device| device.id);
         let file = detail.bitmap.and_then(|bitmap| bitmap.file?.id);
-        let first = self.hosted.devices.iter().copied().filter(|id| !moved.contains(id));
+        let first = self.hosted.devices.iter().copied().filter(|id| !has_moved(id));
         first.chain(came).chain(file).collect()
+    }
+
+    fn holds(&self, device: MemberId) -> bool {
+        self.array().detail().devices.iter().any(|own| own.id == device)
+    }
+
+    fn shares_spares(&self) -> Option<&dyn SharesSpares> {
+        Some(self)
     }
 
     fn report(&self, seen: &Seen<'_>) -> Report {
@@ -349,7 +353,7 @@ impl Content for ServedArray {
         _: Option<Author>,
         host: Rc<dyn Host>,
     ) -> Pending<Result<RequestOutcome, HostError>> {
-        Box::pin(async move { self.obey(ask, &*host).await })
+        Box::pin(async move { self.obey(ask, &host).await })
     }
 
     fn stop(self: Rc<Self>, clients: Pending<()>) -> Pending<Result<(), HostError>> {

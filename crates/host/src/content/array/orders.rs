@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use brindle_array::BitmapSpec;
+use brindle_array::{BitmapSpec, GrowSpec};
+
+use brindle_layout::Level;
 
 use super::ServedArray;
 use super::background::Speeds;
@@ -12,13 +14,26 @@ use crate::control::{Ask, BitmapPlace};
 use crate::error::HostError;
 use crate::world::Coming;
 
+/// The shape that is asked for.
+fn shape(raid_devices: Option<u16>, level: Option<i32>, coming: usize) -> Result<GrowSpec, String> {
+    match (raid_devices, level) {
+        (Some(count), None) => Ok(GrowSpec::Members { count, coming }),
+        (None, Some(level)) => {
+            let level = Level::from_md(level).map_err(|why| why.to_string())?;
+            Ok(GrowSpec::Level { level, coming })
+        }
+        _ => Err("another number of members or another level has to be asked for, and not both".to_owned()),
+    }
+}
+
 impl ServedArray {
     /// Carries out an order, and gives the status after it.
     pub(super) async fn obey(
         self: &Rc<Self>,
         ask: Ask,
-        host: &dyn Host,
+        shared: &Rc<dyn Host>,
     ) -> Result<RequestOutcome, HostError> {
+        let host = &**shared;
         let done = match ask {
             Ask::Fail { member } => {
                 let failed = self.fail(&member).await;
@@ -41,6 +56,26 @@ impl ServedArray {
                 let spec = BitmapSpec { file: None, chunk, write_behind };
                 self.set_bitmap(host, place, spec, force).await?;
                 Effects::default()
+            }
+            Ask::Resize { size, assume_clean, force, dry_run } => {
+                let spec = GrowSpec::Size { component: size, assume_clean, force };
+                self.regrow(shared, spec, dry_run).await?
+            }
+            Ask::Reshape { raid_devices, level, add, force, dry_run } => {
+                let spec = |coming| {
+                    let spec = shape(raid_devices, level, coming);
+                    spec.map_err(|why| HostError::Refused { name: self.name().to_owned(), why })
+                };
+                // Nothing is added for what is refused.
+                let planned = self.regrow(shared, spec(add.len())?, true).await?;
+                match (dry_run, add.is_empty()) {
+                    (true, _) => planned,
+                    (false, true) => self.regrow(shared, spec(0)?, false).await?,
+                    (false, false) => {
+                        let joined = self.add(host, add, Coming { force, re_add: false }).await?.joined;
+                        Effects { joined, ..self.regrow(shared, spec(0)?, false).await? }
+                    }
+                }
             }
             Ask::WriteBehind { count } => {
                 let engine = self.array().clone();

@@ -9,7 +9,7 @@ use brindle_array::{
     Array, BitmapDetail, Detail, DeviceDetail, ProcessDetail, ProcessKind, Progress, RoleDetail, RoleState,
 };
 use brindle_io::{Io, MemberId};
-use brindle_layout::Geometry;
+use brindle_layout::{Geometry, Layout, Level};
 
 use super::description::ArrayDescription;
 use super::watched::Watched;
@@ -26,6 +26,8 @@ pub(crate) struct RunningArray {
     /// Names of devices and their files when all links are followed, as they were when each came.
     files: RefCell<Vec<(String, PathBuf)>>,
     facts: ArrayFacts,
+    /// The shape that it was described in.
+    described: Geometry,
     /// The consistency policy by its description.
     consistency: &'static str,
 }
@@ -52,6 +54,7 @@ impl RunningArray {
             watched,
             files: RefCell::new(files),
             facts: description.facts.clone(),
+            described: description.geometry.clone(),
             consistency: description.consistency_policy,
             label,
         }
@@ -68,7 +71,7 @@ impl RunningArray {
         };
         let speeds = self.array.speeds();
         ArrayStatus {
-            facts: self.facts.clone(),
+            facts: self.facts(&detail),
             state: state_words(&detail).into_iter().map(Into::into).collect(),
             consistency_policy: consistency_policy.into(),
             bitmap: detail.bitmap.as_ref().map(bitmap_status),
@@ -82,6 +85,24 @@ impl RunningArray {
             max_speed: speeds.pace.map(NonZeroU64::get),
             min_speed: speeds.floor.map(NonZeroU64::get),
             label: self.label.clone(),
+        }
+    }
+
+    /// Its facts by the shape that it has now.
+    fn facts(&self, detail: &Detail) -> ArrayFacts {
+        let (geometry, facts) = (self.array.geometry(), self.facts.clone());
+        if *geometry == self.described {
+            return facts;
+        }
+        let (level, layout) = (geometry.level(), geometry.layout());
+        ArrayFacts {
+            level: level.name().into(),
+            layout: (layout != Layout::None).then(|| layout.name()),
+            chunk: (!matches!(level, Level::Linear | Level::Raid1)).then(|| geometry.chunk()),
+            size: detail.size,
+            component_size: Some(detail.component_size),
+            raid_devices: detail.roles.len(),
+            ..facts
         }
     }
 

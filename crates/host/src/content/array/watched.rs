@@ -170,6 +170,7 @@ fn level(event: &Event) -> tracing::Level {
         | EventKind::BitmapAdded
         | EventKind::BitmapRemoved
         | EventKind::BitmapMoved
+        | EventKind::Grown
         | EventKind::WriteBehindSet
         | EventKind::AsFastAgain => tracing::Level::INFO,
         _ => tracing::Level::WARN,

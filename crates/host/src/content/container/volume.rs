@@ -129,7 +129,9 @@ impl ContainerSet {
         let map = &volume.map;
         let nonsense = |why: &str| ContainerError::Nonsense { volume: name.to_owned(), why: why.to_owned() };
         let mut roles: Vec<VolumeRole> = Vec::new();
-        for slot in &map.slots {
+        // mdadm marks a place that is being rebuilt in the map of before, and not in that of afterwards.
+        let before = volume.migration.as_ref().map_or(&[][..], |change| &change.before.slots[..]);
+        for (at, slot) in map.slots.iter().enumerate() {
             let disk = slot.disk();
             if disk >= self.disks.len() {
                 return Err(nonsense("it names a disk that the container does not have"));
@@ -150,7 +152,7 @@ impl ContainerSet {
             roles.push(VolumeRole {
                 disk,
                 member,
-                is_rebuilt: slot.is_rebuilt(),
+                is_rebuilt: slot.is_rebuilt() || before.get(at).is_some_and(|slot| slot.is_rebuilt()),
                 bad: self.bad(disk, map, used),
             });
         }

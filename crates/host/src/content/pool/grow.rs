@@ -201,10 +201,7 @@ impl ServedPool {
                     if let Some((label, _)) = devices.iter().find(|(_, own)| *own == id) {
                         let before = name.replace(label.clone()).filter(|before| before != label);
                         if let Some(before) = before.filter(|_| !member.is_spare) {
-                            tracing::warn!(
-                                "{}: {label} has the place of {before} now: it was a spare",
-                                self.name()
-                            );
+                            tracing::warn!("{}: {label} has the place of {before} now", self.name());
                         }
                     }
                 }

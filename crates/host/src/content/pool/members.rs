@@ -8,7 +8,7 @@ use brindle_io::sync::{Either, race};
 use brindle_io::{Duration, MemberId};
 use brindle_md::assembly::Candidate;
 use brindle_members::members::RoleState;
-use brindle_pool::{MemberError, Replacement};
+use brindle_pool::{MemberError, PoolMember, Replacement};
 
 use super::ServedPool;
 use crate::content::{Content, Host};
@@ -47,7 +47,14 @@ impl ServedPool {
             members.iter().position(|member| same(member) == Some(true))
         };
         let number = || name.parse().ok().filter(|number| *number < members.len());
-        let found = (0..members.len()).find(named).or_else(called).or_else(file).or_else(number);
+        // A successor has a number of its own until it takes the role of the other.
+        let succeeding = || {
+            let replacing = self.replacing.borrow();
+            let device = replacing.iter().find(|one| one.label == name)?.device;
+            status.members.iter().position(|member| member.device == Some(device))
+        };
+        let found =
+            (0..members.len()).find(named).or_else(called).or_else(file).or_else(number).or_else(succeeding);
         // Numbers of those that left for good mean nobody.
         let is_here = |at: &usize| !status.members.get(*at).is_some_and(|member| member.is_gone);
         found.filter(is_here).map(|at| at as u16)
@@ -70,9 +77,18 @@ impl ServedPool {
         self.members.borrow().get(usize::from(member)).cloned().flatten()
     }
 
-    /// Names of devices that are to take members' places, by the numbers of these.
+    /// Names of devices that are to take members' places, by the numbers of these: by an order of now, or by one of before the pool was opened.
     pub(super) fn successors(&self) -> Vec<(u16, String)> {
-        self.replacing.borrow().iter().map(|one| (one.member, one.label.clone())).collect()
+        let replacing = self.replacing.borrow();
+        let now: Vec<(u16, String)> = replacing.iter().map(|one| (one.member, one.label.clone())).collect();
+        let members = self.pool().status().members;
+        let of = |(number, member): (u16, &PoolMember)| {
+            let replaced = member.succeeds.filter(|_| member.device.is_some())?;
+            let is_of_now = now.iter().any(|(of, _)| *of == replaced);
+            (!is_of_now).then(|| (replaced, self.name_of(number).unwrap_or_else(|| number.to_string())))
+        };
+        let before: Vec<(u16, String)> = (0..).zip(&members).filter_map(of).collect();
+        now.into_iter().chain(before).collect()
     }
 
     /// Takes a member out until it is brought back.
@@ -248,11 +264,11 @@ impl ServedPool {
 
     /// A member is left alone while a device is to take its place.
     pub(super) fn refuse_replaced(&self, number: u16) -> Result<(), HostError> {
-        let replacing = self.replacing.borrow();
-        let Some(by) = replacing.iter().find(|one| one.member == number) else { return Ok(()) };
+        let successors = self.successors();
+        let Some((_, by)) = successors.iter().find(|(member, _)| *member == number) else { return Ok(()) };
         let why = format!(
-            "it is being replaced by {}: `brindle wait` waits for the end of that, and then try again",
-            by.label
+            "it is being replaced by {by}: `brindle wait` waits for the end of that, and then try again; `brindle pool detach {} {by}` ends it",
+            self.name()
         );
         Err(HostError::Refused { name: format!("member {}", self.role_of(number)), why })
     }
@@ -329,7 +345,7 @@ impl ServedPool {
 
     /// Devices of members in use, and those that are to be.
     fn used(&self) -> Vec<MemberId> {
-        let in_use = |member: brindle_pool::PoolMember| {
+        let in_use = |member: PoolMember| {
             let is_used = matches!(member.state, RoleState::InSync | RoleState::Recovering(_));
             member.device.filter(|_| is_used || member.is_spare)
         };

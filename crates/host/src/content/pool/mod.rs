@@ -4,6 +4,7 @@ mod export;
 mod grow;
 mod members;
 mod scrub;
+mod spares;
 mod volumes;
 
 use std::cell::{Cell, RefCell};
@@ -22,7 +23,7 @@ use members::Replacing;
 use scrub::Speeds;
 
 use super::stop::ContentStop;
-use super::{Content, Host, Placed, Seen, all_of, not_for};
+use super::{Content, Host, Placed, Seen, SharesSpares, all_of, not_for};
 use crate::answers::{Effects, RequestOutcome};
 use crate::any::Any;
 use crate::control::{Ask, Author};
@@ -59,6 +60,8 @@ pub struct HostedPool {
     pub waits_for: Vec<String>,
     /// Bytes of memory for the maps of all pools of its host.
     pub map_memory: u64,
+    /// The group of arrays and pools with which it shares spares.
+    pub spare_group: Option<String>,
 }
 
 /// A pool that is served.
@@ -208,7 +211,7 @@ impl ServedPool {
 
     fn tell(&self, event: &Happening<PoolEvent>) {
         self.reported.set(event.number);
-        if event.kind == PoolEvent::MemberReturned {
+        if matches!(event.kind, PoolEvent::MemberReturned | PoolEvent::MemberReplaced) {
             self.name_members();
         }
         match event.kind {
@@ -264,6 +267,7 @@ impl ServedPool {
             devices: exports.iter().filter_map(|of| Some((of.clone(), seen.device(of)?))).collect(),
             left_out: self.left_out.borrow().clone(),
             waits_for: self.hosted.waits_for.clone(),
+            spare_group: self.hosted.spare_group.clone(),
             clients: seen.clients(self),
             refused: seen.stats.refused,
             connections: uses.iter().map(|one| one.connections).sum(),
@@ -354,6 +358,14 @@ impl Content for ServedPool {
 
     fn devices(&self, _: &dyn Host) -> Vec<MemberId> {
         self.devices.borrow().iter().map(|(_, id)| *id).collect()
+    }
+
+    fn holds(&self, device: MemberId) -> bool {
+        self.devices.borrow().iter().any(|(_, own)| *own == device)
+    }
+
+    fn shares_spares(&self) -> Option<&dyn SharesSpares> {
+        Some(self)
     }
 
     fn report(&self, seen: &Seen<'_>) -> Report {

@@ -74,6 +74,8 @@ macro_rules! worlds {
             super::sockets::closing_ends_what_waits as closing_ends_what_waits,
             super::sockets::a_closed_socket_is_not_another as a_closed_socket_is_not_another,
             super::sockets::what_the_other_end_has_not_taken as what_the_other_end_has_not_taken,
+            super::sockets::ports_keep_messages_whole as ports_keep_messages_whole,
+            super::sockets::a_closed_port_ends_what_waits as a_closed_port_ends_what_waits,
             super::tasks::timers_fire_in_order as timers_fire_in_order,
             super::tasks::a_reactor_has_one_executor as a_reactor_has_one_executor,
             super::tasks::shutdown_with_everything_under_way as shutdown_with_everything_under_way,

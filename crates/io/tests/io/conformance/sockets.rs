@@ -174,3 +174,55 @@ pub(crate) fn what_the_other_end_has_not_taken<W: World>(stage: &Stage<W>) {
         assert_eq!(io.untaken(server), None);
     });
 }
+
+/// Messages of all lengths, one after the other and several at once, each from one stretch of memory or two.
+pub(crate) fn ports_keep_messages_whole<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let [one, other] = world.ports();
+    io.block_on(async {
+        let (from, into) = (pool.alloc(64 << 10).await, pool.alloc(64 << 10).await);
+        from.bytes_mut().iter_mut().enumerate().for_each(|(at, place)| *place = byte(at, 3));
+        let waits = io.spawn({
+            let (io, into) = (io.clone(), into.clone());
+            async move { io.recv(other, &into.all()).await }
+        });
+        io.send(one, &[from.slice(0..16), from.slice(4096..4100)]).await.unwrap();
+        assert_eq!(waits.await, Ok(20), "a receive that waits gets one message");
+        assert!(into.bytes()[..16] == from.bytes()[..16] && into.bytes()[16..20] == from.bytes()[4096..4100]);
+        let lengths = [1, 4096, 40, 30_000];
+        let messages = lengths.map(|len| [from.slice(0..len)]);
+        io.send_messages(one, messages.iter().map(|message| &message[..])).await;
+        for len in lengths {
+            into.bytes_mut().fill(0);
+            assert_eq!(io.recv(other, &into.all()).await, Ok(len), "no message is joined to another");
+            assert!(into.bytes()[..len] == from.bytes()[..len]);
+        }
+        // The rest of a message that is longer than the memory for it is lost, and the next begins where it begins.
+        io.send(one, &[from.slice(0..5000)]).await.unwrap();
+        io.send(one, &[from.slice(7..9)]).await.unwrap();
+        assert_eq!(io.recv(other, &into.slice(0..100)).await, Ok(100));
+        assert_eq!(io.recv(other, &into.all()).await, Ok(2));
+        assert_eq!(into.bytes()[..2], from.bytes()[7..9]);
+        io.close(one);
+        io.close(other);
+    });
+}
+
+pub(crate) fn a_closed_port_ends_what_waits<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let [one, other] = world.ports();
+    io.block_on(async {
+        let into = pool.alloc(4096).await;
+        let waits = io.spawn({
+            let (io, into) = (io.clone(), into.clone());
+            async move { io.recv(other, &into.all()).await }
+        });
+        io.yield_now().await;
+        io.close(other);
+        assert_eq!(waits.await, Err(OpError::Cancelled));
+        drop(into);
+        let into = pool.alloc(4096).await;
+        assert!(matches!(io.recv(one, &into.all()).await, Ok(0) | Err(OpError::Disconnected)));
+        io.close(one);
+    });
+}

@@ -14,6 +14,7 @@ use brindle_io::sim::{Curve, Hostility, Model, Path, Sim, Stations};
 use brindle_io::uring::Uring;
 use brindle_io::{MemberId, Reactor, SocketId};
 use brindle_testkit::skip::Missing;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use tempfile::TempDir;
 
 /// The interface of a world for these tests. Handles: the executor owns the reactor.
@@ -26,6 +27,8 @@ pub(crate) trait World: Sized + 'static {
     fn close_member(&self, member: MemberId);
     fn listen(&self) -> SocketId;
     fn connect(&self, listener: SocketId) -> SocketId;
+    /// A pair of ports: what is sent to one comes to the other, message by message.
+    fn ports(&self) -> [SocketId; 2];
     /// Bytes sent count as taken before anybody has received them: TCP.
     fn takes_at_once(&self) -> bool {
         false
@@ -149,6 +152,9 @@ impl World for Memory {
     fn connect(&self, listener: SocketId) -> SocketId {
         Memory::connect(self, listener)
     }
+    fn ports(&self) -> [SocketId; 2] {
+        Memory::ports(self)
+    }
 }
 
 impl World for Sim {
@@ -172,6 +178,9 @@ impl World for Sim {
     }
     fn connect(&self, listener: SocketId) -> SocketId {
         Sim::connect(self, listener)
+    }
+    fn ports(&self) -> [SocketId; 2] {
+        Sim::ports(self)
     }
 }
 
@@ -225,6 +234,11 @@ impl World for Files {
     fn connect(&self, _: SocketId) -> SocketId {
         self.uring.add_stream(UnixStream::connect(self.dir.path().join("socket")).unwrap())
     }
+    fn ports(&self) -> [SocketId; 2] {
+        let (unix, packets) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (one, other) = rustix::net::socketpair(unix, packets, SocketFlags::CLOEXEC, None).unwrap();
+        [one, other].map(|port| self.uring.add_port(port).unwrap())
+    }
 }
 
 /// A world over files, whichever carries out their operations.
@@ -268,6 +282,9 @@ impl<W: OverFiles> World for OnThreads<W> {
     }
     fn connect(&self, listener: SocketId) -> SocketId {
         self.0.connect(listener)
+    }
+    fn ports(&self) -> [SocketId; 2] {
+        self.0.ports()
     }
     fn takes_at_once(&self) -> bool {
         self.0.takes_at_once()
@@ -323,6 +340,9 @@ impl World for Drives {
     }
     fn connect(&self, listener: SocketId) -> SocketId {
         self.files.connect(listener)
+    }
+    fn ports(&self) -> [SocketId; 2] {
+        self.files.ports()
     }
 }
 
@@ -384,5 +404,8 @@ impl World for Loops {
     fn connect(&self, listener: SocketId) -> SocketId {
         let address = self.files.uring.local_addr(listener).unwrap();
         self.files.uring.add_stream(std::net::TcpStream::connect(address).unwrap())
+    }
+    fn ports(&self) -> [SocketId; 2] {
+        self.files.ports()
     }
 }

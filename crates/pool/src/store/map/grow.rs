@@ -9,8 +9,8 @@ use super::tree::{AtKey, Branch};
 use super::{Key, Map, Page, Slot, Tree};
 use crate::store::leaf::{Entries, Located, part};
 
-/// Changes that go into a leaf at a time.
-const AT_ONCE: usize = 4096;
+/// Changes that go into a leaf at a time: into some tens of leaves no other task has a turn.
+const AT_ONCE: usize = 1024;
 /// Bytes that a page takes beside its header, less some room for changes to come.
 const JOINED: usize = 3500;
 

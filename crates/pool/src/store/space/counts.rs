@@ -178,60 +178,11 @@ impl Space {
         unit.range().filter_map(|n| Some((n, self.segments.get(n as usize)?)))
     }
 
-    /// Segments that hold something which a member lacks.
-    pub(crate) fn count_lacking(&self) -> usize {
-        let of = |unit: &Unit| {
-            let lacks = |(_, segment): &(u32, &Segment)| {
-                let record = &segment.record;
-                let away = record.members & (!unit.present | record.missing) & !unit.vacant;
-                record.live > 0 && record.stripes > 0 && away != 0
-            };
-            self.own(unit).filter(lacks).count()
-        };
-        self.units.iter().map(of).sum()
-    }
-
-    /// Live blocks of segments with less parity than their vdev has, or on members that are out.
-    pub(crate) fn thin_blocks(&self) -> u64 {
-        let of = |unit: &Unit| {
-            let thin = |(_, segment): (u32, &Segment)| {
-                (unit.parity_of(segment) < unit.parity()).then_some(u64::from(segment.record.live))
-            };
-            self.own(unit).filter_map(thin).sum::<u64>()
-        };
-        self.units.iter().map(of).sum()
-    }
-
     /// Something live is to have more parity than it has.
     pub(crate) fn has_weak(&self) -> bool {
         self.units.iter().enumerate().any(|(at, unit)| {
             let parity = self.parity_now(at);
             self.own(unit).any(|(_, segment)| segment.record.live > 0 && unit.is_weak(segment, parity))
         })
-    }
-
-    /// Blocks that are named, of volumes.
-    pub(crate) fn live_blocks(&self) -> u64 {
-        let data = self.segments.iter().filter(|s| s.record.class != SegmentClass::Pages);
-        data.map(|segment| u64::from(segment.record.live)).sum()
-    }
-
-    /// Open segments that have held something else since the pool was opened.
-    pub(crate) fn reused(&self) -> usize {
-        self.segments.iter().filter(|s| s.usage == Use::Open && s.reuses > 0).count()
-    }
-
-    /// How much of the segments is used for what: free, of the log, open or closed.
-    pub(crate) fn usage(&self) -> [usize; 3] {
-        let mut counts = [0; 3];
-        for segment in &self.segments {
-            match segment.usage {
-                Use::Free | Use::Freeing => counts[0] += 1,
-                Use::Log => counts[1] += 1,
-                Use::Open | Use::Closed => counts[2] += 1,
-                Use::Gap => {}
-            }
-        }
-        counts
     }
 }

@@ -131,7 +131,11 @@ pub(super) mod tests {
             vdevs: vec![VdevSpec { kind: VdevKind::Raidz, parity: 1, sizes: vec![size; 4] }],
             unit: Some(1 << 20),
         };
-        Space::new(&plan(&spec).expect("a pool"), None, &[15])
+        let label = plan(&spec).expect("a pool");
+        let count = label.segments() as usize;
+        let mut space = Space::of(&label, count, &[15]);
+        space.blank_next(count);
+        space
     }
 
     /// A segment of a vdev of raidz1 with four members: batches have up to 56 stripes, and 48 of whole groups.

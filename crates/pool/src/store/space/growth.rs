@@ -22,6 +22,7 @@ pub(super) fn blank(vdev: &Vdev) -> SegmentRecord {
         turn: 0,
         members: all_of(vdev),
         missing: 0,
+        copied: 0,
         live: 0,
         stripes: 0,
         sequence: 0,
@@ -73,6 +74,7 @@ impl Space {
                 }
                 let copies = gone.count_ones() as u8;
                 (record.members, record.missing) = (record.members & !gone, record.missing & !gone);
+                record.copied &= !gone;
                 (record.stripe, record.parity) =
                     (record.stripe - copies, record.parity.saturating_sub(copies));
                 self.touched.mark(n);

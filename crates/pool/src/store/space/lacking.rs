@@ -4,8 +4,6 @@
 //! when it left, and in pages, which have no number. All others it has whole, as far as its own last uberblock says that they are stable. A
 //! segment that became free meanwhile and was used again avoids it as well: there is no bit of it in `members`.
 
-use std::collections::BTreeMap;
-
 use brindle_format::pool::{SegmentClass, SegmentRecord, SegmentState};
 
 use super::{Segment, Space, Use};
@@ -70,44 +68,53 @@ impl Space {
         self.units.iter().flat_map(of).map(|(n, _)| n).collect()
     }
 
-    /// How many segments with something live each of so many members lacks.
-    pub(crate) fn lacking_of(&self, members: usize) -> Vec<usize> {
-        let mut lacks = vec![0; members];
-        for unit in &self.units {
-            for (_, segment) in self.own(unit) {
-                let record = &segment.record;
-                if record.missing == 0 || record.live == 0 {
-                    continue;
-                }
-                for (index, &member) in unit.members.iter().enumerate() {
-                    lacks[usize::from(member)] += usize::from(record.missing >> index & 1 == 1);
-                }
-            }
-        }
-        lacks
-    }
-
     /// Members in use that lack something of a segment, a bit for each role of its vdev.
     pub(crate) fn lacked(&self, segment: u32) -> u64 {
         let present = self.vdev_of(segment).map_or(0, |vdev| self.units[vdev].present);
         self.get(segment).map_or(0, |segment| segment.record.missing & present)
     }
 
-    /// Closed segments with something live that a role of a vdev has its part of, without those of which there is a copy.
-    pub(crate) fn held_by(&self, vdev: usize, index: u16, copied: &[(u32, u32)]) -> Vec<u32> {
-        let copied: BTreeMap<u32, u32> = copied.iter().copied().collect();
-        let is_due = |&(n, segment): &(u32, &Segment)| {
+    /// Closed segments with something live that a role of a vdev has its part of, without those that its successor has a copy of.
+    pub(crate) fn held_by(&self, vdev: usize, index: u16) -> Vec<u32> {
+        let is_due = |(_, segment): &(u32, &Segment)| {
             let is_held = segment.usage == Use::Closed && segment.record.live > 0;
-            let is_copied = copied.get(&n) == Some(&segment.reuses);
-            is_held && !is_copied && segment.record.members >> index & 1 == 1
+            is_held && (segment.record.members & !segment.record.copied) >> index & 1 == 1
         };
         self.own(&self.units[vdev]).filter(is_due).map(|(n, _)| n).collect()
     }
 
-    /// Of these copies those of segments that a role has: of all others one that is lost before it comes would be believed to have them.
-    pub(crate) fn of_role(&self, index: u16, copied: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
-        let has = |n: u32| self.get(n).is_some_and(|of| of.record.missing >> index & 1 == 0);
-        copied.into_iter().filter(|&(n, _)| has(n)).collect()
+    /// The successor of a role has a copy of a segment, which is what it was when it had become free so often.
+    pub(crate) fn has_copy(&mut self, segment: u32, index: u16, reuses: u32) {
+        if let Some(of) = self.segments.get_mut(segment as usize)
+            && (of.usage, of.reuses) == (Use::Closed, reuses)
+        {
+            of.record.copied |= of.record.members & 1 << index;
+            self.touched.mark(segment);
+        }
+    }
+
+    /// The successor of a role takes it, and lacks all that it has no copy of. It also lacks what the role lacked before: one that is lost before
+    /// the other comes would be believed to have that.
+    pub(crate) fn hands_over(&mut self, vdev: usize, index: u16) {
+        let bit = 1 << index;
+        let had = |(n, segment): (u32, &Segment)| {
+            let is_there = segment.usage == Use::Closed && segment.record.missing & bit == 0;
+            (is_there && segment.record.copied & bit != 0).then_some(n)
+        };
+        let had: Vec<u32> = self.own(&self.units[vdev]).filter_map(had).collect();
+        self.lacks_since(vdev, index, None);
+        had.into_iter().for_each(|n| self.has(n, bit));
+    }
+
+    /// Nothing has a copy for these roles of a vdev any more, a bit each.
+    pub(crate) fn forgets_copies(&mut self, vdev: usize, roles: u64) {
+        for n in self.units[vdev].range() {
+            let Some(segment) = self.segments.get_mut(n as usize) else { return };
+            if segment.record.copied & roles != 0 {
+                segment.record.copied &= !roles;
+                self.touched.mark(n);
+            }
+        }
     }
 
     /// Blocks on a member that is out of use are moved.
@@ -118,15 +125,6 @@ impl Space {
     /// Blocks on members that are out of use stay.
     pub(crate) fn raises_none(&mut self) {
         self.units.iter_mut().for_each(|unit| unit.raised = 0);
-    }
-
-    /// A device comes into a role with copies of these segments: it lacks those that were used otherwise since, and no others.
-    pub(crate) fn has_copies(&mut self, index: u16, copied: &[(u32, u32)]) {
-        for &(n, reuses) in copied {
-            if self.get(n).is_some_and(|of| of.reuses == reuses && of.usage == Use::Closed) {
-                self.has(n, 1 << index);
-            }
-        }
     }
 
     /// The member of a role, by the segment's vdev.

@@ -21,7 +21,7 @@ impl Segment {
         let mut record = SegmentRecord { state, live, reused, ..self.record };
         if state == SegmentState::Free {
             (record.live, record.stripes, record.sequence) = (0, 0, 0);
-            (record.class, record.missing) = (SegmentClass::None, 0);
+            (record.class, record.missing, record.copied) = (SegmentClass::None, 0, 0);
         }
         record
     }
@@ -71,7 +71,8 @@ impl Space {
 /// A segment is to be used in another shape.
 pub(super) fn reshape(record: &mut SegmentRecord, shape: Shape) {
     (record.members, record.stripe, record.parity) = (shape.members, shape.stripe, shape.parity);
-    (record.chunk, record.turn, record.missing) = (shape.chunk, shape.turn, 0);
+    (record.chunk, record.turn) = (shape.chunk, shape.turn);
+    (record.missing, record.copied) = (0, 0);
     // The table that was read says nothing of it any more.
     record.state = SegmentState::Closed;
     (record.stripes, record.sequence) = (0, 0);

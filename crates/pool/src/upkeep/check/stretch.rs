@@ -8,7 +8,7 @@ use brindle_format::pool::place::Shape;
 use brindle_io::sync::join_all;
 use brindle_io::{Buf, Bytes};
 use brindle_members::scratch::Scratch;
-use brindle_members::windows::Windowed;
+use brindle_members::windows::{IN_FLIGHT, Windowed};
 
 use crate::core::Core;
 use crate::read::Absent;
@@ -18,6 +18,8 @@ use crate::store::space::Slot;
 const ROWS: usize = 128;
 /// Stretches for which there is memory at least.
 const STRETCHES: usize = 4;
+/// Stretches that are read at a time, if they are short. With those that are compared at most eight segments are pinned.
+const MOST: usize = 6;
 /// Blocks that are read again one by one at a time.
 const ONE_BY_ONE: usize = 32;
 
@@ -50,6 +52,8 @@ pub(in crate::upkeep) struct Written {
     core: Rc<Core>,
     memory: Rc<Scratch>,
     runs: Vec<Run>,
+    /// Stretches that are read at a time: where units are small so many that members have as much to do.
+    in_flight: usize,
 }
 
 /// A segment that is not used again as long as this lives.
@@ -159,11 +163,16 @@ impl Written {
             start = run.end();
             runs.push(run);
         }
-        let largest = runs.iter().map(|run| (run.step * run.wide) as usize).max().unwrap_or(1);
+        let largest =
+            runs.iter().map(|run| (run.step.min(run.stripes) * run.wide) as usize).max().unwrap_or(1);
         let bytes = core.config.memory.max(STRETCHES * largest.next_power_of_two() * BLOCK);
+        let longest = runs.iter().map(|run| run.step.min(run.stripes)).max().unwrap_or(1) as usize;
+        // One more is being compared, and there is memory for that many of the largest at least.
+        let room = bytes / (largest.next_power_of_two() * BLOCK) - 1;
+        let in_flight = (IN_FLIGHT * ROWS / longest).min(MOST.min(room)).max(IN_FLIGHT);
         drop(space);
         let memory = Rc::new(Scratch::new(&core.set.io, bytes, core.set.members.len()));
-        Self { core: Rc::clone(core), memory, runs }
+        Self { core: Rc::clone(core), memory, runs, in_flight }
     }
 
     /// Bytes in all.
@@ -191,6 +200,10 @@ impl Windowed for Written {
 
     fn requests(&self) -> u64 {
         self.core.requests.get()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
     }
 
     fn place(&self, at: u64, total: u64) -> (u64, u64) {

@@ -1,23 +1,28 @@
-//! Clients of an array that come by doors: the first by NBD, the others by the door without a socket, behind one gate.
+//! Clients of an array that come by doors: the first by NBD, the third by a mount, the others by the door without a socket, behind one gate.
 
 use std::rc::Rc;
 
 use brindle_array::Array;
+use brindle_export::fuse::{self, Mounting};
 use brindle_export::nbd::client::Remote;
 use brindle_export::{Config, Gate, nbd};
 use brindle_io::sim::Sim;
 use brindle_io::{Duration, Io, Pool, SocketId};
-use brindle_volume::VolumeError;
+use brindle_volume::{Volume, VolumeError};
 
 use super::super::judge::Failure;
 use super::Run;
 use crate::client::{Client, Trouble};
+use crate::crew;
 use crate::door::{DoorClient, MemoryDoor};
 use crate::load::Request;
+use crate::mount_client::MountClient;
 use crate::random::Random;
 
 /// The name of the array at its doors.
 const NAME: &str = "array";
+/// The number of the client that comes by a mount.
+const MOUNTED: u64 = 2;
 /// Bytes of memory of each door: clients wait for it now and then.
 const MEMORY: usize = 128 << 10;
 /// Time after which a client that is let in nowhere comes again.
@@ -31,7 +36,10 @@ pub(super) struct Doors {
     gate: Rc<Gate>,
     memory: MemoryDoor<Array>,
     nbd: nbd::Server<Array>,
+    mounts: fuse::Server<Array>,
     listener: SocketId,
+    /// Clients that come by NBD are divided among several reactors.
+    is_divided: bool,
 }
 
 /// The way of one client to its array.
@@ -40,6 +48,8 @@ pub(super) enum Way {
     Straight(Client<Array>),
     /// By the door without a socket.
     Memory(Client<Array>, Client<DoorClient<Array>>, Rc<Doors>),
+    /// By a mount.
+    Mount(Client<Array>, Client<MountClient>, Rc<Doors>),
     /// By NBD.
     Nbd(Client<Array>, Client<Remote>, Rc<Doors>),
 }
@@ -53,12 +63,34 @@ impl Doors {
         let (io, sim, pool) = (run.io.clone(), run.stage.sim.clone(), run.io.pool(super::POOL));
         let config = Config { memory: MEMORY, connections: 8, requests: 2, ..Config::default() };
         let (memory, nbd) = (MemoryDoor::new(&io, config), nbd::Server::new(&io, config));
+        let mounts = fuse::Server::beside(&io, nbd.sessions());
+        // There is one crew in a world, and one load in a boot.
+        if run.stage.plan.reactors > 1 && io.crew_turns().is_empty() {
+            let random = Random::stream(run.stage.plan.seed, run.boot.number * 1000 + 993);
+            nbd.send_away(crew::away(&sim, &io, run.stage.plan.reactors, config, random));
+        }
         let (gate, listener, volume) = (Rc::<Gate>::default(), sim.listen(), Rc::new(array.clone()));
         memory.exports.offer(NAME, "", Rc::clone(&volume), Rc::clone(&gate));
+        mounts.add_guarded(NAME, "", Rc::clone(&volume), Rc::clone(&gate));
         // There is no other export, and the name is short.
         let _added = nbd.add_guarded(NAME, "", volume, Rc::clone(&gate));
         nbd.serve(listener);
-        Some(Rc::new(Self { io, sim, pool, gate, memory, nbd, listener }))
+        let is_divided = run.stage.plan.reactors > 1;
+        Some(Rc::new(Self { io, sim, pool, gate, memory, nbd, mounts, listener, is_divided }))
+    }
+
+    /// Mounts the array; `None` where no mount is let in.
+    async fn mount(&self, array: &Array) -> Option<MountClient> {
+        let [port, own] = self.sim.ports();
+        let mounting = Mounting { owner: (0, 0), writable: true, partitions: Vec::new() };
+        match self.mounts.mount(NAME, port, mounting).await {
+            Ok(mounted) => drop(self.io.spawn(mounted)),
+            Err(_) => {
+                self.io.close(own);
+                return None;
+            }
+        }
+        Some(MountClient::new(&self.io, own, &self.pool, array.limits()).await)
     }
 
     /// Now and then all clients of a door are dismissed: each gets the answers to all that it has asked for, and comes again.
@@ -72,6 +104,7 @@ impl Doors {
                 this.nbd.dismiss(NAME).await;
             } else {
                 this.memory.exports.dismiss(NAME, &this.memory.sessions).await;
+                this.mounts.dismiss(NAME).await;
             }
             this.gate.withdraw(false);
         }));
@@ -79,6 +112,7 @@ impl Doors {
 
     /// Ends all clients: nothing of them is left, but for memory that a member may still fill (`may_be_pinned`).
     pub(super) async fn stop(&self, may_be_pinned: bool) -> Result<(), Failure> {
+        self.mounts.stop().await;
         self.nbd.stop().await;
         self.memory.exports.stop(&self.memory.sessions).await;
         let left = self.nbd.memory_in_use() + self.memory.sessions.memory_in_use();
@@ -91,10 +125,14 @@ impl Way {
     pub(super) async fn find(client: &Client<Array>, doors: Option<&Rc<Doors>>, number: u64) -> Self {
         let Some(doors) = doors else { return Self::Straight(client.clone()) };
         loop {
-            if number == 0 {
+            if number == 0 || number.is_multiple_of(2) && doors.is_divided {
                 let socket = doors.sim.connect(doors.listener);
                 if let Ok(remote) = Remote::connect(&doors.io, socket, NAME, &doors.pool).await {
                     return Self::Nbd(client.clone(), client.by_way_of(remote), Rc::clone(doors));
+                }
+            } else if number == MOUNTED {
+                if let Some(mount) = doors.mount(client.volume()).await {
+                    return Self::Mount(client.clone(), client.by_way_of(mount), Rc::clone(doors));
                 }
             } else if let Some(door) = doors.memory.connect(NAME).await {
                 return Self::Memory(client.clone(), client.by_way_of(door), Rc::clone(doors));
@@ -108,6 +146,7 @@ impl Way {
         let answer = match self {
             Self::Straight(client) => return client.ask(request).await,
             Self::Memory(_, client, _) => client.ask(request).await,
+            Self::Mount(_, client, _) => client.ask(request).await,
             Self::Nbd(_, client, _) => client.ask(request).await,
         };
         let is_over = matches!(self, Self::Nbd(_, client, _) if client.volume().is_closed());
@@ -124,6 +163,7 @@ impl Way {
         let (client, doors, number) = match self {
             Self::Straight(_) => return,
             Self::Memory(client, _, doors) => (client.clone(), Rc::clone(doors), 1),
+            Self::Mount(client, _, doors) => (client.clone(), Rc::clone(doors), MOUNTED),
             Self::Nbd(client, remote, doors) => {
                 remote.volume().close();
                 (client.clone(), Rc::clone(doors), 0)

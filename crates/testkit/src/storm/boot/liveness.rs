@@ -89,9 +89,8 @@ impl Run {
 
     /// Writes to some blocks, in rows near and far.
     async fn write_some(&self, client: &Client<Array>) {
-        let limits = client.volume().limits();
-        let block = u64::from(limits.block);
-        for offset in (0..limits.size).step_by((limits.size / 8).next_multiple_of(block) as usize) {
+        let (size, block) = (self.known_size(client.volume()), u64::from(client.volume().limits().block));
+        for offset in (0..size).step_by((size / 8).next_multiple_of(block) as usize) {
             // Members may refuse.
             let _answer = client.ask(Request::Write { offset, len: block, fua: false }).await;
         }
@@ -99,7 +98,7 @@ impl Run {
 
     /// All that can be read, in pieces.
     async fn content(&self, array: &Array) -> Pieces {
-        let size = array.limits().size;
+        let size = self.known_size(array);
         let mut content = Pieces::new();
         for at in (0..size).step_by(PIECE as usize) {
             let len = PIECE.min(size - at) as usize;

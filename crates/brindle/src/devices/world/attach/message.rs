@@ -76,6 +76,15 @@ pub(super) fn reconfigure(family: u16, index: u32, wanted: &Wanted) -> Vec<u8> {
     end(message)
 }
 
+/// Gives a device another size.
+pub(super) fn resize(family: u16, index: u32, size: u64, identifier: &str) -> Vec<u8> {
+    let mut message = begin(family, RECONFIGURE, 1);
+    attribute(&mut message, INDEX, &index.to_ne_bytes());
+    attribute(&mut message, SIZE_BYTES, &size.to_ne_bytes());
+    attribute(&mut message, BACKEND_IDENTIFIER, format!("{identifier}\0").as_bytes());
+    end(message)
+}
+
 /// Ends a device.
 pub(super) fn disconnect(family: u16, index: u32) -> Vec<u8> {
     let mut message = begin(family, DISCONNECT, 1);
@@ -203,6 +212,8 @@ mod tests {
         let nest = [&[nest.len() as u8][..], &nest[1..]].concat();
         assert!(message.ends_with(&nest), "{message:?}");
         assert_eq!(reconfigure(0x1c, 2, &wanted)[16..28], [3, 1, 0, 0, 8, 0, 1, 0, 2, 0, 0, 0]);
+        let sized = [12, 0, 2, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 6, 0, 10, 0, b'x', 0, 0, 0];
+        assert_eq!(resize(0x1c, 2, 8192, "x")[28..], sized);
     }
 
     #[test]

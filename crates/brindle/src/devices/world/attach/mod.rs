@@ -82,6 +82,15 @@ impl Attacher for Kernel {
         self.ask(Some(index), wanted, &serve, move |driver, wanted| driver.reconfigure(index, wanted))
     }
 
+    fn resize(&self, index: u32, size: u64, identifier: String) -> Pending<Result<(), Refused>> {
+        let told = mailbox::on_thread(&self.io, "attach", move || {
+            let told = Driver::find().and_then(|driver| driver.resize(index, size, &identifier));
+            udev::announce(Path::new(BLOCK), index);
+            told
+        });
+        Box::pin(async move { told.await.map_err(Refused::new) })
+    }
+
     fn end(&self, index: u32) -> Pending<Result<(), Refused>> {
         let waits = Arc::new(());
         let caller = Arc::downgrade(&waits);

@@ -68,6 +68,12 @@ impl Driver {
         asked.map(drop).map_err(|errno| format!("/dev/nbd{index} does not take new connections: {errno}"))
     }
 
+    /// Gives a device another size.
+    pub(super) fn resize(&self, index: u32, size: u64, identifier: &str) -> Result<(), String> {
+        let asked = self.ask(&message::resize(self.family, index, size, identifier), false);
+        asked.map(drop).map_err(|errno| format!("/dev/nbd{index} does not take another size: {errno}"))
+    }
+
     /// Ends a device.
     pub(super) fn disconnect(&self, index: u32) -> Result<(), String> {
         let asked = self.ask(&message::disconnect(self.family, index), false);

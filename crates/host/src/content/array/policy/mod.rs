@@ -3,7 +3,6 @@
 pub(crate) mod former;
 pub(crate) mod readd;
 mod returns;
-mod spares;
 
 use std::rc::Rc;
 
@@ -14,7 +13,6 @@ use crate::content::{Host, all_of};
 use readd::{Again, is_out, take_each_again};
 
 pub use returns::take_those_that_return;
-pub use spares::share_spares;
 
 /// Takes members again that arrays were started without: those that can't be are only reported.
 pub async fn take_again(host: Rc<dyn Host>) {

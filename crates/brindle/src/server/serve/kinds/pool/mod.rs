@@ -11,6 +11,7 @@ use brindle_host::{Content, HostedPool, ServedPool, Service, all_of};
 use brindle_io::MemberId;
 use brindle_io::device::{DeviceAccess, OpenDevice};
 
+use super::super::groups;
 use super::super::joining::{Intake, Joining, OpenedContent};
 use super::{FoundContents, Gathering, Kind, Looking};
 use crate::base::failure::Failure;
@@ -125,6 +126,7 @@ fn content(opened: Opened, at: &Intake, opening: &Opening) -> Rc<dyn Content> {
     let placed = at.placed(opening, (&name, &uuid), true);
     let left_out = left_out.into_iter().map(|(path, why)| LeftOut { path, why }).collect();
     let map_memory = opening.tuning.map_memory(machine::memory());
-    let hosted = HostedPool { name, pool, members, left_out, devices, waits_for, map_memory };
+    let spare_group = groups::of(&opening.policies.spare_groups, &name).map(str::to_owned);
+    let hosted = HostedPool { name, pool, members, left_out, devices, waits_for, map_memory, spare_group };
     ServedPool::new(&at.world.io, hosted, placed, &at.listener)
 }
