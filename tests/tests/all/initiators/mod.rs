@@ -117,6 +117,14 @@ impl Scene {
         }
     }
 
+    /// The server's status and its messages, for a test that failed. Ends the server.
+    fn told(mut self) -> String {
+        let server = self.server.take().expect("it runs");
+        let status = server.status();
+        let (code, messages) = server.signal(Signal::TERM);
+        format!("status: {status}\nexit status: {code}, messages:\n{messages}")
+    }
+
     /// Ends the server in order.
     fn end(mut self) {
         let (code, err) = self.server.take().expect("it runs").signal(Signal::TERM);
@@ -161,7 +169,10 @@ fn played(mut scene: Scene, vm: Vm, script: &str) -> (Scene, brindle_tests::vm::
     let report = vm.run(&script);
     TcpStream::connect(control).unwrap().write_all(b"over\n").unwrap();
     let scene = acting.join().unwrap();
-    (scene, report.unwrap())
+    match report {
+        Ok(report) => (scene, report),
+        Err(error) => panic!("{error}\n{}", scene.told()),
+    }
 }
 
 /// Chap both ways, digests, ext4 while the server is killed, then two paths of which one is closed again and again.
