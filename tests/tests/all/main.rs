@@ -24,6 +24,7 @@ mod packaged;
 mod pasted;
 mod pool_ext4;
 mod pool_growth;
+mod pool_kept;
 mod pool_members;
 mod pool_memory;
 mod pools;

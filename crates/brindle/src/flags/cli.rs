@@ -368,12 +368,12 @@ pub(crate) enum Command {
     /// Tells what each was. All devices are looked at before one is changed: one without a superblock, or in use by a server or by the
     /// kernel, is refused, and none is changed then. The data stays. Members of pools go with `pool destroy`.
     ZeroSuperblock(ZeroSuperblock),
-    /// Create, show, import, export and destroy pools (experimental)
+    /// Create, show, import, export and destroy pools
     ///
     /// A pool has vdevs with the redundancy of RAID-Z or mirrors, a checksum for every block, and volumes, each an export POOL/NAME of `serve`.
     /// It is read and looked at with `cat`, `detail`, `examine` and `check`.
     Pool(Pool),
-    /// Create, list, rename and destroy volumes of pools (experimental)
+    /// Create, list, rename and destroy volumes of pools
     Volume(Volume),
     /// Create an array of plain files, lose two members under load, and get every byte back
     Demo(Demo),

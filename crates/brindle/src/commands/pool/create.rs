@@ -251,7 +251,7 @@ fn tell(args: &PoolCreate, label: &Label, tables: usize, notes: &[String]) -> Re
     notes.iter().for_each(|note| eprintln!("brindle: {note}"));
     let done = if args.dry_run { "would be created" } else { "created" };
     report::print(&format!(
-        "pool {} of {} devices {done}: volumes may have {} in all\npools are experimental: keep a copy of what is in them\n",
+        "pool {} of {} devices {done}: volumes may have {} in all\n",
         label.name,
         label.members.len(),
         Bytes(capacity)

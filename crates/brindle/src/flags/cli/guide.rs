@@ -52,7 +52,7 @@ const GROUPS: [Group; 7] = [
         ],
     },
     Group {
-        title: "Pools (experimental)",
+        title: "Pools",
         example: "brindle pool create tank raidz2 /dev/sd[a-f]",
         commands: &["pool", "volume"],
     },
