@@ -33,8 +33,8 @@ const STREAMS: usize = 1 << 16;
 #[derive(Clone)]
 pub struct Array(pub(crate) Lineage<Running>);
 
-/// The part of an array on the other side of the reshape position. The array is read only: bytes that have moved are read where
-/// the new geometry has them, the others where the old one has.
+/// The part of an array on the other side of the reshape position: bytes that have moved are where the new geometry has them, the
+/// others where the old one has.
 pub struct Border {
     /// Byte of the array at which the border stands.
     pub position: u64,
@@ -75,6 +75,8 @@ pub(crate) struct Running {
     pub(crate) placement: Placement,
     /// While the array is being reshaped: the geometry that has all members.
     pub(crate) geometry: Geometry,
+    /// While data are being moved: where those are that have not.
+    pub(crate) earlier_geometry: Option<Geometry>,
     /// The process that is under way.
     pub(crate) process: RefCell<Option<Process>>,
     /// Speeds of processes that begin.
@@ -132,7 +134,10 @@ impl Running {
         let holds =
             |&role: &u16| !matches!(members.state(role), RoleState::Missing | RoleState::Recovering(0));
         let last = geometry.level() == Level::Raid1 && (0..members.len()).filter(holds).count() == 1;
-        let sync_map = SyncMap::of(&geometry, in_doubt.filter(|_| !last));
+        let sync_map = match border {
+            None => SyncMap::of(&geometry, in_doubt.filter(|_| !last)),
+            Some(_) => SyncMap::of_two(in_doubt.is_some()),
+        };
         let undoubted = bitmap.iter().flat_map(|bitmap| bitmap.undoubted());
         undoubted.for_each(|range| sync_map.add(range, true));
         let dependence =
@@ -143,7 +148,9 @@ impl Running {
         // Nothing is put on record for what does not change.
         let writes = config.access == Access::ReadWrite;
         let logs = config.logs.iter().filter(|_| writes).map(|log| log.make(io, &geometry));
-        let observers = config.observers.iter().filter(|_| writes).map(|observer| observer.make(&geometry));
+        // An observer knows places by one geometry.
+        let observed = writes && border.is_none();
+        let observers = config.observers.iter().filter(|_| observed).map(|observer| observer.make(&geometry));
         let intent = Intent::new(bitmap, logs.collect(), observers.collect());
         let geometries = || core::iter::once(&geometry).chain(border.as_ref().map(|border| &border.geometry));
         let size = geometries().map(Geometry::size).min().unwrap_or(0);
@@ -152,18 +159,31 @@ impl Running {
         let scratch = scratch.max().unwrap_or(0);
         let core = Core::new(io, members, keeper, intent, config.clone(), limits, dependence, scratch);
         let family = Family::new(&core, &geometry, None);
+        let is_earlier = |border: &&Border| !border.before;
+        let earlier_geometry = border.as_ref().filter(is_earlier).map(|border| border.geometry.clone());
         let placement = match border {
             None => Placement::One(family),
             Some(Border { position, before, geometry, moved }) => {
                 let other = Family::new(&core, &geometry, Some(moved));
                 let (below, above) = if before { (other, family) } else { (family, other) };
-                Placement::Split(Box::new(Split { border: position, below, above }))
+                Placement::Split(Box::new(Split::new(&core.io, position, below, above)))
             }
         };
         let (process, outcome) = (RefCell::default(), RefCell::default());
         let (speeds, resumed) = (Cell::new(config.speeds), Cell::new(0));
         let (growing, shapes) = (Cell::new(false), 0);
-        Self { core, placement, geometry, process, speeds, outcome, resumed, growing, shapes }
+        Self {
+            core,
+            placement,
+            geometry,
+            earlier_geometry,
+            process,
+            speeds,
+            outcome,
+            resumed,
+            growing,
+            shapes,
+        }
     }
 }
 
@@ -355,8 +375,12 @@ impl Volume for Array {
         let Some(_passage) = core.claims.pass_at_once() else {
             return Box::pin(self.write_once_free(offset, from.as_ref(), fua)).await;
         };
-        let stripes = match placement.one()? {
+        let family = match placement {
             _ if len == 0 => return Ok(()),
+            Placement::One(family) => family,
+            Placement::Split(split) => return Box::pin(split.write(core, offset, from.as_ref(), fua)).await,
+        };
+        let stripes = match family {
             Family::Stripes(stripes) => stripes,
             Family::Mirror(mirror) if mirror.allows_write_behind() && !fua => {
                 return Box::pin(self.write_behind(offset, from.as_ref())).await;
@@ -420,22 +444,24 @@ impl Volume for Array {
     async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
         self.0.core.check_change(offset, len)?;
         let _passage = self.passage(offset, len).await?;
-        match self.0.placement.one()? {
+        match &self.0.placement {
             _ if len == 0 => Ok(()),
-            Family::Stripes(stripes) => stripes.discard(offset, len).await,
-            Family::Mirror(mirror) => mirror.discard(offset, len).await,
-            Family::Parity(parity) => parity.discard(offset, len).await,
+            Placement::One(Family::Stripes(stripes)) => stripes.discard(offset, len).await,
+            Placement::One(Family::Mirror(mirror)) => mirror.discard(offset, len).await,
+            Placement::One(Family::Parity(parity)) => parity.discard(offset, len).await,
+            Placement::Split(split) => split.discard(offset, len).await,
         }
     }
 
     async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
         self.0.core.check_change(offset, len)?;
         let _passage = self.passage(offset, len).await?;
-        match self.0.placement.one()? {
+        match &self.0.placement {
             _ if len == 0 => Ok(()),
-            Family::Stripes(stripes) => stripes.write_zeroes(offset, len, options).await,
-            Family::Mirror(mirror) => mirror.write_zeroes(offset, len, options).await,
-            Family::Parity(parity) => parity.write_zeroes(offset, len, options).await,
+            Placement::One(Family::Stripes(stripes)) => stripes.write_zeroes(offset, len, options).await,
+            Placement::One(Family::Mirror(mirror)) => mirror.write_zeroes(offset, len, options).await,
+            Placement::One(Family::Parity(parity)) => parity.write_zeroes(offset, len, options).await,
+            Placement::Split(split) => split.write_zeroes(offset, len, options).await,
         }
     }
 

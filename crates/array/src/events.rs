@@ -86,6 +86,12 @@ pub enum EventKind {
     BitmapFailed,
     /// The array has another size, other roles or another level from now on.
     Grown,
+    /// Data begin to move into rows of more members, from `range` on, or go on with that.
+    ReshapeBegun,
+    /// A part of that can't be moved: members do not answer, or give errors. It is tried again until it can.
+    ReshapeWaits,
+    /// All data have moved.
+    ReshapeEnded,
     /// Another number of writes may lag behind on write-mostly members.
     WriteBehindSet,
     /// A spare has left for another array that lacked a member.
@@ -135,6 +141,9 @@ impl EventKind {
             Self::BitmapMoved => "bitmap-moved",
             Self::BitmapFailed => "bitmap-failed",
             Self::Grown => "grown",
+            Self::ReshapeBegun => "reshape-begun",
+            Self::ReshapeWaits => "reshape-waits",
+            Self::ReshapeEnded => "reshape-ended",
             Self::WriteBehindSet => "write-behind-set",
             Self::SpareGiven => "spare-given",
             Self::SpareTaken => "spare-taken",
@@ -190,6 +199,9 @@ impl Kind for EventKind {
                 "had the write-intent bitmap, and is not used any more: after a crash all of the array is resynced"
             }
             Self::Grown => "has another size, number of members or level now",
+            Self::ReshapeBegun => "moves its data into rows of more members",
+            Self::ReshapeWaits => "can't move a part of its data, and tries that again",
+            Self::ReshapeEnded => "has moved its data into rows of more members",
             Self::WriteBehindSet => "has another limit of write-behind now",
             Self::SpareGiven => "was a spare, and has left for another array that lacks a member",
             Self::SpareTaken => "was a spare of another array, and takes the place of a member of this one",

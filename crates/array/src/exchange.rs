@@ -8,7 +8,7 @@ use brindle_volume::{Volume, VolumeError, Wanted, first_difference};
 use crate::array::Array;
 use crate::claims::Passage;
 use crate::core::Core;
-use crate::placement::{Family, write_copied};
+use crate::placement::{Family, Placement, write_copied};
 
 impl Array {
     /// A change of a client begins, which may have to wait for who has the range for itself.
@@ -68,8 +68,12 @@ impl Array {
     async fn write_freely(&self, offset: u64, from: &[Slice], fua: bool) -> Result<(), VolumeError> {
         let core = &self.0.core;
         let shared = from.iter().any(Slice::is_shared);
-        match self.0.placement.one()? {
-            _ if brindle_volume::bytes(from) == 0 => Ok(()),
+        let family = match &self.0.placement {
+            _ if brindle_volume::bytes(from) == 0 => return Ok(()),
+            Placement::One(family) => family,
+            Placement::Split(split) => return split.write(core, offset, from, fua).await,
+        };
+        match family {
             Family::Mirror(mirror) if mirror.allows_write_behind() && !fua => {
                 self.write_behind(offset, from).await
             }
@@ -106,7 +110,6 @@ impl Array {
         if expected.len() != new.len() || expected.len() != scratch.len() {
             return Err(VolumeError::Unaligned);
         }
-        self.0.placement.one()?;
         if len == 0 {
             return Ok(None);
         }

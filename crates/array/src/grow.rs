@@ -1,4 +1,4 @@
-//! Gives a running array another shape, by which no byte moves.
+//! Gives a running array another shape. No byte moves by that: where data are to be, `reshape` moves them afterwards.
 //!
 //! 1. Changes of clients wait, and those under way come to their end. So do reads that ask members more than once; other reads go on.
 //! 2. Members are flushed, and the array is recorded as clean.
@@ -9,13 +9,15 @@
 
 use std::rc::Rc;
 
+use brindle_io::MemberId;
 use brindle_layout::{Geometry, Layout, Level, MIN_CHUNK as LEAST_CHUNK, ParityLayout};
-use brindle_members::members::{Members, RoleState};
+use brindle_members::door::Moved;
+use brindle_members::members::{Device, Members, RoleState};
 use brindle_volume::VolumeError;
 
-use crate::array::{Array, Beginning, Running};
+use crate::array::{Array, Beginning, Border, Running};
 use crate::keeper::Recast;
-use crate::ledger::{Form, GrowError, Room};
+use crate::ledger::{Begin, Form, GrowError, Room};
 use crate::placement::{Family, Placement};
 use crate::sync_len::sync_len;
 
@@ -36,7 +38,8 @@ pub enum GrowSpec {
         /// The array may become smaller.
         force: bool,
     },
-    /// A mirror has so many members. New ones are rebuilt on spares; roles without a member go first, then the last ones, whose members
+    /// An array of rows with parity has so many members more, and its data are [moved](Array::reshape) into rows of all of them. Or
+    /// a mirror has so many members. New ones are rebuilt on spares; roles without a member go first, then the last ones, whose members
     /// become spares.
     Members {
         /// Roles.
@@ -64,12 +67,18 @@ pub struct GrowPlan {
     /// From where on redundancy is to be brought in sync, as [`Array::sync_len`] counts.
     pub in_doubt: Option<u64>,
     form: Form,
+    begin: Option<Begin>,
 }
 
 impl GrowPlan {
     /// Bytes that are to be brought in sync.
     pub fn resynced(&self) -> u64 {
         self.in_doubt.map_or(0, |from| sync_len(&self.to).saturating_sub(from))
+    }
+
+    /// Bytes of data that are to be moved by [`Array::reshape`], which is to follow. Until its end the array has its present size.
+    pub fn moved(&self) -> u64 {
+        if self.begin.is_some() { self.from.size() } else { 0 }
     }
 }
 
@@ -114,8 +123,8 @@ impl Array {
         let (array, planner) = (self.clone(), self.clone());
         let check = move || {
             planner.check_members()?;
-            let GrowPlan { form, to, in_doubt, .. } = planner.planned(spec)?;
-            Ok(Recast { form, geometry: to, in_doubt })
+            let GrowPlan { form, to, in_doubt, begin, .. } = planner.planned(spec)?;
+            Ok(Recast { form, geometry: to, in_doubt, begin })
         };
         core.keeper.recast(check, move |recast| array.go_on_with(recast)).await?;
         Ok(plan)
@@ -123,20 +132,29 @@ impl Array {
 
     fn planned(&self, spec: GrowSpec) -> Result<GrowPlan, GrowError> {
         let ledger = self.0.core.keeper.ledger();
+        let mut begin = None;
         let (form, in_doubt) = match spec {
             GrowSpec::Size { component, assume_clean, force } => {
                 let form = self.sized(component, force)?;
                 let from = Some(sync_len(&self.0.geometry)).filter(|_| !assume_clean);
                 (form, from)
             }
+            GrowSpec::Members { count, coming } if self.0.geometry.level() != Level::Raid1 => {
+                let (form, moves) = self.widened(count, coming)?;
+                begin = Some(moves);
+                (form, None)
+            }
             GrowSpec::Members { count, coming } => (self.mirrored(count, coming)?, None),
             GrowSpec::Level { level, coming } => (self.levelled(level, coming)?, None),
         };
         self.check_kept(&form)?;
         let to = form.geometry()?;
-        ledger.check_form(&form)?;
+        match &begin {
+            Some(begin) => ledger.check_begin(&form, begin)?,
+            None => ledger.check_form(&form)?,
+        }
         let in_doubt = in_doubt.filter(|&from| from < sync_len(&to));
-        Ok(GrowPlan { from: self.0.geometry.clone(), to, in_doubt, form })
+        Ok(GrowPlan { from: self.0.geometry.clone(), to, in_doubt, form, begin })
     }
 
     /// The present shape with members of another size.
@@ -173,9 +191,8 @@ impl Array {
 
     /// The present mirror with more members, or fewer.
     fn mirrored(&self, count: u16, coming: usize) -> Result<Form, GrowError> {
-        let (level, now) = (self.0.geometry.level(), self.0.geometry.members());
+        let now = self.0.geometry.members();
         match () {
-            () if level != Level::Raid1 => return Err(GrowError::Members { level }),
             () if count == now => return Err(GrowError::SameMembers { count }),
             () if count < 2 => return Err(GrowError::TooFew { count }),
             () => {}
@@ -228,7 +245,7 @@ impl Array {
     }
 
     /// Members that come have a device to be rebuilt on.
-    fn check_spares(&self, wanted: usize, coming: usize) -> Result<(), GrowError> {
+    pub(crate) fn check_spares(&self, wanted: usize, coming: usize) -> Result<(), GrowError> {
         let has = self.free_spares().len() + coming;
         if has < wanted { Err(GrowError::Spares { wanted, has }) } else { Ok(()) }
     }
@@ -244,7 +261,7 @@ impl Array {
     }
 
     /// The present shape.
-    fn form(&self) -> Form {
+    pub(crate) fn form(&self) -> Form {
         let geometry = &self.0.geometry;
         Form {
             level: geometry.level(),
@@ -298,11 +315,14 @@ impl Array {
     fn go_on_with(&self, recast: Recast) {
         let old = &*self.0;
         let (core, config) = (&old.core, &old.core.config);
-        let Recast { form, geometry, in_doubt } = recast;
+        let Recast { form, geometry, in_doubt, begin } = recast;
         let beginning = Beginning {
             geometry,
-            border: None,
-            members: old.members_of(&form),
+            border: begin.as_ref().map(|_| old.border()),
+            members: match &begin {
+                Some(begin) => old.members_and(begin),
+                None => old.members_of(&form),
+            },
             ledger: Rc::clone(&core.keeper.ledger),
             in_doubt,
             events: Rc::clone(core.keeper.events()),
@@ -321,7 +341,55 @@ impl Array {
     }
 }
 
+impl Array {
+    /// All data have moved into the rows of the new shape: the array is opened anew with that alone. Where a crash left redundancy in
+    /// doubt on the way, it is in doubt everywhere.
+    pub(crate) async fn all_has_moved(&self) -> Result<(), GrowError> {
+        let running = &*self.0;
+        if running.growing.replace(true) {
+            return Err(GrowError::Growing);
+        }
+        let _growing = Growing(self.clone());
+        let core = &running.core;
+        core.keeper.began_at_moved().await?;
+        let hurry = core.io.hurrying();
+        let _claim = core.claims.claim(0..u64::MAX).await;
+        let _quiet = running.placement.quiet().await;
+        drop(hurry);
+        let (array, planner) = (self.clone(), self.clone());
+        let check = move || {
+            let geometry = planner.0.geometry.clone();
+            let in_doubt = planner.needs_resync().then_some(0);
+            Ok(Recast { form: planner.form(), geometry, in_doubt, begin: None })
+        };
+        core.keeper.recast(check, move |recast| array.go_on_with(recast)).await
+    }
+}
+
 impl Running {
+    /// Where the data are that have not moved: all of them.
+    fn border(&self) -> Border {
+        let (members, ledger) = (&self.core.members, self.core.keeper.ledger());
+        let device = |role| members.device(role).map(|device| device.id);
+        let start = |id| ledger.starts(id).map(|(before, _)| (id, before));
+        let moved = Moved::new((0..members.len()).filter_map(device).filter_map(start));
+        Border { position: 0, before: false, geometry: self.geometry.clone(), moved }
+    }
+
+    /// The members, and devices that get new roles behind theirs, with their data where the reshape moves them.
+    fn members_and(&self, begin: &Begin) -> Members {
+        let (members, ledger) = (&self.core.members, self.core.keeper.ledger());
+        let in_use = |role| {
+            let device = members.device(role).filter(|_| members.state(role) == RoleState::InSync);
+            device.map(|device| device.id)
+        };
+        let moved = |id: MemberId| ledger.starts(id).map(|(_, data_offset)| Device { id, data_offset });
+        let ids = (0..members.len()).map(in_use).chain(begin.devices.iter().copied().map(Some));
+        let new = Members::new(&self.core.io, ids.map(|id| id.and_then(moved)));
+        (0..members.len()).for_each(|role| new.set_flags(role, members.flags(role)));
+        new
+    }
+
     /// The members by the roles of another shape.
     fn members_of(&self, form: &Form) -> Members {
         let members = &self.core.members;

@@ -24,6 +24,7 @@ mod open;
 mod placement;
 mod process;
 mod recovery;
+mod reshape;
 pub mod row_log;
 mod second_devices;
 mod sharing;

@@ -99,7 +99,12 @@ impl Array {
         if self.0.core.keeper.is_stopping() {
             return Err(VolumeError::Stopping);
         }
-        self.0.core.keeper.fail(role).await
+        let core = &self.0.core;
+        match core.keeper.fail(role).await {
+            // It has got another shape meanwhile.
+            Err(VolumeError::Stopping) if core.superseded.get() => Box::pin(self.fail(role)).await,
+            failed => failed,
+        }
     }
 
     /// The change of the state on disk that is being written, if one is.

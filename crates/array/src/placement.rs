@@ -10,6 +10,7 @@ use brindle_members::direct::send_reads;
 use brindle_members::door::{Done, Door, Moved};
 use brindle_members::lock::RangeGuard;
 use brindle_volume::{Allocation, VolumeError, bytes};
+use smallvec::{SmallVec, smallvec};
 
 use crate::core::Core;
 use crate::data::allocation::look_for_holes;
@@ -18,6 +19,10 @@ use crate::data::mirrored::Mirror;
 use crate::data::parity::Parity;
 use crate::data::report::{SyncMode, SyncReport};
 use crate::data::striped::Stripes;
+
+mod split;
+
+pub(crate) use split::{Split, rows_of};
 
 /// The family of an array's level, which carries out its requests.
 #[allow(
@@ -127,33 +132,8 @@ pub(crate) enum Placement {
     Split(Box<Split>),
 }
 
-/// An array that is being reshaped: bytes that have moved belong to one family, the rest to the other. Both stand on
-/// the same core, and so on the same members and one keeper.
-pub(crate) struct Split {
-    /// Byte of the array at which the border stands. The array is read only, so it does not move.
-    pub(crate) border: u64,
-    pub(crate) below: Family,
-    pub(crate) above: Family,
-}
-
-impl Split {
-    /// Reads a range that is not empty, each side of the border by its family.
-    pub(crate) async fn read(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
-        let len = bytes(into);
-        let cut = self.border.saturating_sub(offset).min(len);
-        let (below, above) = (part(into, 0..cut), part(into, cut..len));
-        if !below.is_empty() {
-            self.below.read(offset, &below).await?;
-        }
-        if !above.is_empty() {
-            self.above.read(offset + cut, &above).await?;
-        }
-        Ok(())
-    }
-}
-
 impl Placement {
-    /// The one family; nothing changes bytes, or compares them, while there are two.
+    /// The one family; redundancy is not compared, nor members rebuilt, while there are two.
     ///
     /// # Errors
     /// [`VolumeError::Reshaping`].
@@ -182,11 +162,12 @@ impl Placement {
     }
 
     /// Waits until no request is under way that asks members more than once. None begins as long as the guard lives.
-    pub(crate) async fn quiet(&self) -> Option<RangeGuard<'_>> {
-        match self.one().ok()? {
-            Family::Stripes(_) => None,
-            Family::Mirror(mirror) => Some(mirror.quiet().await),
-            Family::Parity(parity) => Some(parity.quiet().await),
+    pub(crate) async fn quiet(&self) -> SmallVec<[RangeGuard<'_>; 2]> {
+        match self {
+            Self::One(Family::Stripes(_)) => SmallVec::new(),
+            Self::One(Family::Mirror(mirror)) => smallvec![mirror.quiet().await],
+            Self::One(Family::Parity(parity)) => smallvec![parity.quiet().await],
+            Self::Split(split) => split.quiet().await,
         }
     }
 

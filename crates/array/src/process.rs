@@ -25,6 +25,8 @@ pub enum ProcessKind {
     Recovery,
     /// Copies a member onto the device that is to replace it. To md that is a recovery, too.
     Replacement,
+    /// Moves data into rows of more members. Its position is a byte of the array.
+    Reshape,
 }
 
 impl fmt::Display for ProcessKind {
@@ -34,6 +36,7 @@ impl fmt::Display for ProcessKind {
             Self::Check => "check",
             Self::Repair => "repair",
             Self::Recovery | Self::Replacement => "recover",
+            Self::Reshape => "reshape",
         })
     }
 }

@@ -270,6 +270,7 @@ impl Sweep {
         if work != Work::Sync(SyncMode::Check) && array.0.core.config.is_read_only() {
             return Err(VolumeError::ReadOnly.into());
         }
+        array.0.placement.one()?;
         // A change of the array's shape ends with a resync as a rule: who waits for that comes after both.
         if array.0.growing.get() {
             return Err(ProcessError::Busy(ProcessKind::Resync));

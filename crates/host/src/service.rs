@@ -532,6 +532,9 @@ impl Service {
         self.io.spawn(async move {
             loop {
                 service.io.sleep(SNAPSHOT_EVERY).await;
+                let resized: Vec<String> =
+                    service.contents().iter().flat_map(|content| content.resized()).collect();
+                resized.iter().for_each(|export| service.resized(export));
                 service.publish();
                 // Nothing changes while nothing runs.
                 race(service.io.another_task_runs(), service.io.sleep(SNAPSHOT_IDLE)).await;

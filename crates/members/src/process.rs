@@ -127,6 +127,11 @@ impl<K: Copy> Process<K> {
         }))
     }
 
+    /// Whether both are handles of one process.
+    pub fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The kind of process.
     pub fn kind(&self) -> K {
         self.0.kind

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use brindle_tests::files::{self, MIB};
-use brindle_tests::program;
+use brindle_tests::program::{self, Server};
 use brindle_tests::tools::or_skip;
 use brindle_tests::vm::Vm;
 
@@ -27,9 +27,11 @@ struct Case {
     in_doubt: bool,
     /// How many members may be lost.
     tolerance: usize,
+    /// It is of a kind that Brindle goes on with.
+    goes_on: bool,
 }
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 9] = [
     Case {
         name: "more members of RAID 5",
         create: "--level=5 --chunk=64",
@@ -40,6 +42,7 @@ const CASES: [Case; 8] = [
         until: "-ge 8192",
         in_doubt: false,
         tolerance: 1,
+        goes_on: true,
     },
     Case {
         name: "more members of RAID 5, metadata 0.90",
@@ -51,6 +54,7 @@ const CASES: [Case; 8] = [
         until: "-ge 8192",
         in_doubt: false,
         tolerance: 1,
+        goes_on: false,
     },
     Case {
         name: "more members of RAID 6, metadata 1.0",
@@ -62,6 +66,19 @@ const CASES: [Case; 8] = [
         until: "-ge 8192",
         in_doubt: false,
         tolerance: 2,
+        goes_on: false,
+    },
+    Case {
+        name: "two members more of RAID 6, metadata 1.1",
+        create: "--level=6 --chunk=32 --metadata=1.1",
+        members: 4,
+        spares: 2,
+        before: ":",
+        grow: "--raid-devices=6",
+        until: "-ge 8192",
+        in_doubt: false,
+        tolerance: 2,
+        goes_on: true,
     },
     Case {
         name: "fewer members of RAID 5",
@@ -73,6 +90,7 @@ const CASES: [Case; 8] = [
         until: "-le 120000",
         in_doubt: false,
         tolerance: 1,
+        goes_on: false,
     },
     Case {
         name: "another chunk of RAID 5",
@@ -84,6 +102,7 @@ const CASES: [Case; 8] = [
         until: "-ge 8192",
         in_doubt: true,
         tolerance: 1,
+        goes_on: false,
     },
     Case {
         name: "another layout of RAID 6",
@@ -95,6 +114,7 @@ const CASES: [Case; 8] = [
         until: "-ge 8192",
         in_doubt: true,
         tolerance: 2,
+        goes_on: false,
     },
     Case {
         name: "RAID 6 of RAID 5",
@@ -106,6 +126,7 @@ const CASES: [Case; 8] = [
         until: "-ge 8192",
         in_doubt: true,
         tolerance: 1,
+        goes_on: false,
     },
     Case {
         name: "more members of RAID 10",
@@ -117,6 +138,7 @@ const CASES: [Case; 8] = [
         until: "-ge 8192",
         in_doubt: false,
         tolerance: 1,
+        goes_on: false,
     },
 ];
 
@@ -235,4 +257,26 @@ fn judge(case: &Case, members: &[PathBuf], md: &Md) {
     words(&["check"], members).refused(1, &["being reshaped"]);
     let after: Vec<String> = members.iter().map(|member| files::sha256(member)).collect();
     assert_eq!(before, after, "{name}: nothing was written");
+    if case.goes_on {
+        is_gone_on_with(case, members, md);
+    }
+}
+
+/// Brindle goes on where md has stopped.
+fn is_gone_on_with(case: &Case, members: &[PathBuf], md: &Md) {
+    let (dir, name) = (tempfile::tempdir().unwrap(), case.name);
+    let words = ["--continue", "--memory", "32M"].map(PathBuf::from);
+    let server = Server::start(&dir.path().join("run"), words.into_iter().chain(members.iter().cloned()));
+    server.ask("wait", &[]).ok();
+    let status = server.status();
+    assert_eq!(status["array"]["degraded"].as_u64().unwrap_or(0), 0, "{name}: {status}");
+    assert!(status["array"]["size"].as_u64() > Some(md.size), "{name}: {status}");
+    server.stop();
+    let cat = |words: &[&str]| {
+        let words = words.iter().map(PathBuf::from).chain(members.iter().cloned());
+        program::brindle(words)
+    };
+    let content = cat(&["cat"]).ended(0).out;
+    assert_eq!(files::sha256_of(&content[..md.size as usize]), md.sha256, "{name}");
+    assert_eq!(cat(&["check", "--json"]).json()["mismatch_cnt"], 0, "{name}");
 }

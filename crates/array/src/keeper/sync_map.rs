@@ -24,6 +24,8 @@ pub(crate) struct SyncMap {
     /// Positions are given in multiples of this.
     unit: u64,
     most: usize,
+    /// Places are of two geometries: either all is in sync, or nothing is known to be.
+    is_of_two: bool,
 }
 
 impl SyncMap {
@@ -32,10 +34,15 @@ impl SyncMap {
         Self::new(from, sync_len(geometry), sync_unit(geometry))
     }
 
+    /// The map of an array that is being reshaped. A place of it is told by either geometry, and so says nothing of the other.
+    pub(crate) fn of_two(in_doubt: bool) -> Self {
+        Self { is_of_two: true, ..Self::new(in_doubt.then_some(0), u64::MAX, 1) }
+    }
+
     /// True below `from` (`None`: everywhere) of `end` bytes. Positions are given in multiples of `unit`.
     fn new(from: Option<u64>, end: u64, unit: u64) -> Self {
         let upto = Cell::new(from.filter(|&from| from < end).unwrap_or(u64::MAX));
-        Self { upto, beyond: RefCell::default(), end, unit: unit.max(1), most: MOST }
+        Self { upto, beyond: RefCell::default(), end, unit: unit.max(1), most: MOST, is_of_two: false }
     }
 
     /// Redundancy is in sync below this position; `u64::MAX` when all is in sync.
@@ -53,6 +60,10 @@ impl SyncMap {
     pub(crate) fn doubt_range(&self, range: Range<u64>) {
         let (start, end) = (range.start, range.end.min(self.end));
         if start >= end {
+            return;
+        }
+        if self.is_of_two {
+            self.upto.set(0);
             return;
         }
         let mut beyond = self.beyond.borrow_mut();
@@ -97,7 +108,7 @@ impl SyncMap {
     /// Remembers a range as true if there is room. Of that, half is kept for what is `needed`: ranges in which lost
     /// blocks can be read only as long as this is remembered.
     pub(crate) fn add(&self, range: Range<u64>, needed: bool) {
-        if range.end <= self.upto.get() || range.is_empty() {
+        if range.end <= self.upto.get() || range.is_empty() || self.is_of_two {
             return;
         }
         let mut beyond = self.beyond.borrow_mut();

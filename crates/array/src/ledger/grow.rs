@@ -1,5 +1,6 @@
 //! Another shape of an array that runs, as its record is to say it, and the reasons why it keeps the one that it has.
 
+use brindle_io::MemberId;
 use brindle_layout::{Geometry, GeometryError, Layout, Level};
 use brindle_volume::VolumeError;
 
@@ -27,6 +28,15 @@ pub struct Form {
     pub component: u64,
     /// By role, the present role of the member that is to fill it, if one is.
     pub roles: Vec<Option<u16>>,
+}
+
+/// The beginning of a reshape into rows of more members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// The devices of the new roles, in their order: spares so far. None of them where only a plan is asked for.
+    pub devices: Vec<MemberId>,
+    /// Bytes by which data begin earlier afterwards, on each member.
+    pub shift: u64,
 }
 
 impl Form {
@@ -118,6 +128,37 @@ pub enum GrowError {
     Members {
         /// The level.
         level: Level,
+    },
+    /// Fewer members have less room.
+    #[error("an array of {level} is not made of fewer members: make another array, and copy")]
+    Fewer {
+        /// The level.
+        level: Level,
+    },
+    /// There is no room for rows that are moved.
+    #[error(
+        "{label} has {room} bytes in front of its data, and {need} are needed to move data without a backup: `mdadm --grow --raid-devices --backup-file` does it"
+    )]
+    NoRoomBefore {
+        /// The device with the least room.
+        label: String,
+        /// Bytes that it has.
+        room: u64,
+        /// Bytes that are needed.
+        need: u64,
+    },
+    /// The write-intent bitmap counts rows of the present shape.
+    #[error(
+        "the array has a write-intent bitmap, which counts its present rows: take it away with `brindle grow --bitmap none`, and make a new one once all data have moved"
+    )]
+    BitmapBeside,
+    /// Bytes that were never written can't be moved.
+    #[error(
+        "{label} has bad blocks: have `brindle action ARRAY repair` write them anew, or replace the device first"
+    )]
+    BadBlocks {
+        /// The device.
+        label: String,
     },
     /// The number of members is the present one.
     #[error("the array has {count} members already: there is nothing to change")]

@@ -26,7 +26,7 @@ pub use crate::bitmap::Refusals;
 
 pub use crate::bitmap::error::{BitmapError, BitmapSpec, MAX_WRITE_BEHIND};
 pub use add::{AddError, Joined, NewDevice, NotTaken};
-pub use grow::{Form, GrowError, Room};
+pub use grow::{Begin, Form, GrowError, Room};
 pub use limit::Limit;
 pub use logged::LoggedParity;
 pub use null::Nothing;
@@ -384,9 +384,51 @@ pub trait Ledger {
         Err(GrowError::Unrecorded)
     }
 
-    /// The next record says that the array has this shape, which was [checked](Ledger::check_form). The keeper asks for it only
-    /// when all else is settled, all members are in sync, and nothing is written. Where there is a bitmap, one for that shape takes
-    /// its place with the same record: its bits are set beyond `in_doubt`.
+    /// The room in front of the data of all members and spares, on the one that has least.
+    ///
+    /// # Errors
+    /// A [`GrowError`]: data can't begin earlier on some.
+    fn room_before(&self) -> Result<Room, GrowError> {
+        Err(GrowError::Unrecorded)
+    }
+
+    /// Whether the record could say that such a reshape begins.
+    ///
+    /// # Errors
+    /// A [`GrowError`].
+    fn check_begin(&self, form: &Form, begin: &Begin) -> Result<(), GrowError> {
+        let _ = (form, begin);
+        Err(GrowError::Unrecorded)
+    }
+
+    /// The next record says that data are being moved into rows of more members, whose devices these are, and that none has moved
+    /// yet. The keeper asks for it as for [`Ledger::take_form`].
+    fn begin_reshape(&self, form: &Form, begin: &Begin) {
+        let _ = (form, begin);
+    }
+
+    /// The next record says that all bytes of the array before this one have moved.
+    fn reshaped_to(&self, position: u64) {
+        let _ = position;
+    }
+
+    /// The next record says of all members that their data begin where they have been moved to; still as a reshape, at its end.
+    fn begin_at_moved(&self) {}
+
+    /// Bytes by which the data of members begin earlier after the reshape that is on record; 0 if none is, or they have begun there.
+    fn shift(&self) -> u64 {
+        0
+    }
+
+    /// Where the data of a device begin, by the record: before the reshape that is on record, and after it.
+    fn starts(&self, device: MemberId) -> Option<(u64, u64)> {
+        let _ = device;
+        None
+    }
+
+    /// The next record says that the array has this shape, which was [checked](Ledger::check_form), and that nothing is being reshaped.
+    /// The keeper asks for it only when all else is settled and nothing is written, and all members are in sync unless a reshape
+    /// ends. Where there is a bitmap, one for that shape takes its place with the same record: its bits are set beyond `in_doubt`.
     fn take_form(&self, form: &Form, geometry: &Geometry, in_doubt: Option<u64>) {
         let _ = (form, geometry, in_doubt);
     }

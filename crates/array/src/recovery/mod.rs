@@ -57,6 +57,7 @@ impl Array {
         let core = &self.0.core;
         let (members, keeper) = (&core.members, &core.keeper);
         let waits = self.needs_resync() || keeper.is_stopping() || self.0.growing.get();
+        let waits = waits || self.0.placement.one().is_err();
         if waits || keeper.is_broken() || members.all_in_sync() {
             return Due::new();
         }

@@ -13,7 +13,7 @@ use crate::client::ask::{Order, Target};
 use crate::client::control::Answer;
 use crate::commands::detail;
 use crate::commands::devices::{change, refuse_both, tell};
-use crate::commands::growth::{Filed, Growth};
+use crate::commands::growth::{self, Filed, Growth};
 use crate::devices::host::Host;
 use crate::flags::cli::Grow;
 
@@ -32,6 +32,9 @@ pub(crate) fn grow(args: &Grow) -> Result<(), Failure> {
             growth => {
                 let given = host.world.io.block_on(growth.give(array));
                 status = given.map_err(|why| Failure::Refused(why.to_string()))?;
+                if array.is_moving() {
+                    move_all(host, array)?;
+                }
                 Ok(())
             }
         })?;
@@ -40,7 +43,10 @@ pub(crate) fn grow(args: &Grow) -> Result<(), Failure> {
             Growth::WriteBehind(_) => from,
             Growth::Bitmap(_) | Growth::NoBitmap | Growth::Shape(_) => Vec::new(),
         };
-        let text = growth.described("the array", status.as_ref(), false);
+        let text = match &status {
+            Some(status) if status.moved > 0 => growth::moved_text("the array", status),
+            status => growth.described("the array", status.as_ref(), false),
+        };
         return tell(args.json, &text, || detail::of(members, &now));
     }
     let folder = runtime::folder(args.runtime.folder())?;
@@ -60,6 +66,15 @@ fn plan_stopped(args: &Grow, growth: &Growth, spec: GrowSpec, bitmaps: &[PathBuf
     let planned = planned?;
     let text = growth.described("the array", Some(&planned), true);
     tell(args.json, &text, || Ok(&planned))
+}
+
+/// Moves the data of an array that is not served.
+fn move_all(host: &Host, array: &Array) -> Result<(), Failure> {
+    eprintln!(
+        "brindle: data are being moved; what ends this before it has moved all leaves the array to `brindle serve --continue`, or to mdadm"
+    );
+    let moved = host.world.io.block_on(array.reshape(|_| ()));
+    moved.map_err(|why| Failure::Refused(format!("the reshape did not come to its end: {why}")))
 }
 
 /// Makes the file of a bitmap, and gives it to the array.

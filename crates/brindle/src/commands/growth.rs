@@ -170,6 +170,9 @@ impl Growth {
 
 /// The text about another shape.
 fn shape_text(array: &str, growth: &GrowthStatus, dry_run: bool) -> String {
+    if growth.moved > 0 {
+        return moves_text(array, growth, dry_run);
+    }
     if growth.raid_devices != growth.new_raid_devices || growth.level != growth.new_level {
         return roles_text(array, growth, dry_run);
     }
@@ -196,6 +199,34 @@ fn shape_text(array: &str, growth: &GrowthStatus, dry_run: bool) -> String {
         ""
     };
     format!("{array} has {to} now in the place of {from}: {members}; {resync}\n{next}")
+}
+
+/// The text about data that have moved.
+pub(crate) fn moved_text(array: &str, growth: &GrowthStatus) -> String {
+    let (from, to) = (Size(growth.size), Size(growth.new_size));
+    format!(
+        "{array} has {to} on {} members now in the place of {from} on {}\n\
+         next: what stands on it takes the new room by its own tool, as resize2fs, xfs_growfs or pvresize\n",
+        growth.new_raid_devices, growth.raid_devices
+    )
+}
+
+/// The text about rows of more members, into which data move.
+fn moves_text(array: &str, growth: &GrowthStatus, dry_run: bool) -> String {
+    let (old, new) = (growth.raid_devices, growth.new_raid_devices);
+    let (from, to) = (Size(growth.size), Size(growth.new_size));
+    let moved = Size(growth.moved);
+    if dry_run {
+        return format!(
+            "{array} would have {to} on {new} members in the place of {from} on {old}: {moved} move, while it is used, without a backup file\n\
+             a power cut or a dead disk on the way loses nothing; mdadm goes on with it, and so does `brindle serve --continue`\n"
+        );
+    }
+    format!(
+        "{array} is reshaped from {old} members to {new}: {moved} move, while it is used, and it has {to} then in the place of {from}\n\
+         `brindle wait` waits for that; if this server ends before, `brindle serve --continue` goes on with it, and so does mdadm\n\
+         next, once all have moved: what stands on it takes the new room by its own tool, as resize2fs, xfs_growfs or pvresize\n"
+    )
 }
 
 /// The text about another number of members or another level.

@@ -469,8 +469,7 @@ pub(crate) struct Serve {
     /// Refuse writes; nothing is written to a member
     #[arg(long, short = 'r')]
     pub(crate) read_only: bool,
-    /// Look through all of each device that is not a member itself for members that end before it does, as examine --search does. Without
-    /// it --read-only does that only where nothing else is found on a device of 1 GiB at most
+    /// Look through all of each device that is no member for members, as examine --search; else only devices of 1 GiB at most without one
     #[arg(long, requires = "read_only")]
     pub(crate) search: bool,
     /// Demand that the arrays take writes: fail rather than fall back to read-only
@@ -480,12 +479,13 @@ pub(crate) struct Serve {
     /// host has not exported: if it still has one open, both write to it, and all that is in it is lost
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
-    /// Go on with pools that lack members which were in use: they are out of use from then on, until they are back and nothing on
-    /// them is out of date
+    /// Go on with a reshape into more members that is under way, begun here or by mdadm: without it, such an array is read-only
+    #[arg(long = "continue", conflicts_with = "read_only")]
+    pub(crate) goes_on: bool,
+    /// Go on with pools that lack members which were in use: these are out of use until they are back with nothing out of date
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) degraded: bool,
-    /// The side of a pool to believe, by one of its members, where members were written apart from each other: the others are out
-    /// of date from then on, for good
+    /// The side of a pool to believe, by one of its members, where members were written apart: the others are out of date for good
     #[arg(long, value_name = "VDEV.ROLE", value_parser = pools::role)]
     pub(crate) take: Option<(usize, u16)>,
     /// Take members again that are out of date, and give them what was written while they were away, where a write-intent

@@ -129,6 +129,11 @@ pub trait Content: Any {
     /// Begins the work that it does by itself, once clients are answered.
     fn begin(&self) {}
 
+    /// Its exports that have got another size by such work since this was asked last.
+    fn resized(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// A content has come or gone: it takes its part anew of what it shares with others.
     fn share(&self, _host: &dyn Host) {}
 

@@ -42,6 +42,9 @@ pub struct Opening {
     pub force: bool,
     /// The treatment of a pool that lacks members which were in use.
     pub lacking: Lacking,
+    /// Reshapes of arrays that are under way are gone on with.
+    #[serde(rename = "continue")]
+    pub goes_on: bool,
     /// The vdev and role of a member whose side is believed where members of a pool were written apart from each other.
     pub take: Option<(usize, u16)>,
     /// How arrays and pools run.
@@ -70,6 +73,7 @@ impl Default for Opening {
             access: Permission::default(),
             force: false,
             lacking: Lacking::default(),
+            goes_on: false,
             take: None,
             tuning: Tuning::default(),
             exports: Exports::default(),
@@ -93,6 +97,11 @@ impl Opening {
     pub fn lacking_of(&self, name: &str, uuid: &str) -> Lacking {
         let goes_on = self.volumes.iter().any(|volume| volume.degraded && volume.means(name, uuid));
         if goes_on { Lacking::Degraded } else { self.lacking }
+    }
+
+    /// Whether a reshape of the array of that name and UUID is gone on with.
+    pub fn goes_on_with(&self, name: &str, uuid: &str) -> bool {
+        self.goes_on || self.volumes.iter().any(|volume| volume.goes_on && volume.means(name, uuid))
     }
 
     /// Limits of its clients.
@@ -130,6 +139,9 @@ pub struct VolumeOpening {
     /// A pool is written to though members are missing that were in use, which are out of use from then on. Without it, it is read-only
     /// until they are here. Arrays are started so in any case, once the wait is over.
     pub degraded: bool,
+    /// A reshape of the array into more members that is under way is gone on with. Without it, an array in the middle of one is read-only.
+    #[serde(rename = "continue")]
+    pub goes_on: bool,
 }
 
 impl VolumeOpening {
@@ -234,6 +246,7 @@ mod tests {
             access: Permission::ReadWrite,
             force: true,
             lacking: Lacking::Degraded,
+            goes_on: true,
             take: Some((0, 2)),
             cores: "0-1,7".parse().unwrap(),
             tuning: Tuning {
@@ -284,6 +297,7 @@ mod tests {
                 attach: true,
                 withdrawn: true,
                 degraded: true,
+                goes_on: true,
             }],
             stop_timeout_ms: 5,
         };

@@ -41,7 +41,7 @@ impl GrowthStatus {
             component_size: plan.from.member_size(),
             new_component_size: plan.to.member_size(),
             resync: plan.resynced(),
-            moved: 0,
+            moved: plan.moved(),
             level: plan.from.level().name().to_owned(),
             new_level: plan.to.level().name().to_owned(),
             raid_devices: plan.from.members(),

@@ -14,7 +14,7 @@
 //! RAID 5 of two, RAID 5 into RAID 6 without Q in its rows, or the reverse. There the newest record counts, as of any other change, and
 //! such an array is written to.
 
-use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Superblock};
+use brindle_format::md::{DeviceRole, Features, Reshape, SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_layout::{Geometry, Layout, Level};
 
 use super::choose::{Picked, differing, freshest};
@@ -57,6 +57,89 @@ pub(super) fn one_side(picked: &[Picked<'_>]) -> Option<OneSide> {
     let labels = picked.iter().zip(&superblocks).filter(|(_, turned)| turned.is_some());
     let labels = labels.map(|(device, _)| device.label.to_owned()).collect();
     Some(OneSide { superblocks, limit: Limitation::CutReshape { labels, began: turn != Turn::ToAfter } })
+}
+
+/// Of a set whose first or last record of a reshape into more members was cut short, what superblocks say by the side on which the set
+/// goes on. None if there is no such cut, or nothing tells how it would have come out. Nothing has moved by the first, and all has
+/// by the last, so that each side has all bytes.
+///
+/// - The first one stands on new members alone: they are spares. They get it before others do (`ledger::update`).
+/// - The first one stands on others too, and on all new members: the reshape has begun.
+/// - The last one stands on some: the reshape has ended, if data of all begin already where they have been moved to.
+pub(super) fn gone_on(picked: &[Picked<'_>]) -> Option<Vec<Option<Superblock>>> {
+    let members = || picked.iter().map(|device| device.superblock).filter(|sb| claimed(sb).is_some());
+    if picked.iter().any(|device| device.torn && claimed(device.superblock).is_some()) {
+        return None;
+    }
+    let newest = members().map(|sb| sb.events).max()?;
+    let at = |events: u64| members().filter(move |sb| sb.events == events);
+    let (new, old) = (at(newest).next()?, at(newest.checked_sub(1)?).next()?);
+    let is_alike = |sb: &Superblock| differing(sb, if sb.events == newest { new } else { old }).is_none();
+    if !at(newest).chain(at(newest - 1)).all(is_alike) {
+        return None;
+    }
+    let side = side(old, new, &|role| at(newest).any(|sb| claimed(sb).map(u32::from) == Some(role)))?;
+    let turned = |device: &Picked<'_>| {
+        let Some(turned) = side.turned(device.superblock, old, new) else { return Some(None) };
+        // A superblock that is turned has to be one that a device of that size can hold.
+        let mut block = [0; SUPERBLOCK_BYTES];
+        turned.encode(&mut block).ok()?;
+        Superblock::parse(turned.version, &block, device.bytes).ok().map(Some)
+    };
+    picked.iter().map(turned).collect()
+}
+
+/// The side on which a set goes on whose first or last record of a reshape was cut short.
+#[derive(Clone, Copy)]
+enum Side {
+    NotBegun,
+    Begun(Reshape),
+    Ended,
+}
+
+/// See [`gone_on`]; `has` says whether a role's member has the newer record.
+fn side(old: &Superblock, new: &Superblock, has: &dyn Fn(u32) -> bool) -> Option<Side> {
+    let is_like = |one: &Superblock, other: &Superblock| differing(one, other).is_none();
+    match (old.reshape, new.reshape) {
+        (None, Some(begun)) if grows_from_start(new) && is_like(&before(new), old) => {
+            let mut joining = new.old_raid_disks()..new.raid_disks;
+            match (0..joining.start).any(has) {
+                false => Some(Side::NotBegun),
+                true => joining.all(has).then_some(Side::Begun(begun)),
+            }
+        }
+        // Of versions without room before the data no reshape is gone on with: such a set is only read.
+        (Some(standing), None) if standing.new_offset.is_none() && is_like(&after(old), new) => {
+            matches!(new.version, Version::V1_1 | Version::V1_2).then_some(Side::Ended)
+        }
+        _ => None,
+    }
+}
+
+impl Side {
+    /// A superblock by this side, if it says something else.
+    fn turned(self, sb: &Superblock, old: &Superblock, new: &Superblock) -> Option<Superblock> {
+        match self {
+            Self::NotBegun => sb.reshape.is_some().then(|| before(sb)),
+            Self::Ended => differing(sb, old).is_none().then(|| after(sb)),
+            Self::Begun(reshape) => {
+                let mut turned = sb.clone();
+                (turned.raid_disks, turned.reshape) = (new.raid_disks, Some(reshape));
+                turned.features = turned.features.with(Features::RESHAPE_ACTIVE | Features::NEW_OFFSET, true);
+                turned.roles.clone_from(&new.roles);
+                differing(sb, old).is_none().then_some(turned)
+            }
+        }
+    }
+}
+
+/// A reshape into more members, of which nothing has moved, and whose data will begin earlier.
+fn grows_from_start(sb: &Superblock) -> bool {
+    let grows = |reshape: &Reshape| {
+        let begins_earlier = reshape.new_offset.is_some_and(|shift| shift < 0);
+        reshape.delta_disks > 0 && reshape.position == 0 && begins_earlier
+    };
+    sb.reshape.as_ref().is_some_and(grows) && !sb.reshapes_backwards()
 }
 
 /// Of devices that are one event apart from the one that decides, and differ from it in a shape that leaves each byte where it is: what

@@ -87,13 +87,15 @@ pub enum Limitation {
     },
     /// Bytes are being moved from one geometry to another; both are read.
     #[error(
-        "the array is being reshaped (feature reshape), and its reshape position is byte {position}: this release reads either side of it but can't move it; let mdadm finish the reshape{}", doubtful(*in_doubt)
+        "the array is being reshaped (feature reshape), and its reshape position is byte {position}: both sides of it are read, and {}{}", goes_on(*can_go_on), doubtful(*in_doubt)
     )]
     Reshape {
         /// Byte of the array.
         position: u64,
         /// Forced: bytes near the reshape position may be wrong.
         in_doubt: bool,
+        /// It is of a kind that can be gone on with.
+        can_go_on: bool,
     },
     /// The first or the last record of a change of the array's shape stands on some members only.
     #[error(
@@ -371,6 +373,14 @@ fn cut(labels: &[String], began: bool) -> String {
     }
 }
 
+fn goes_on(can_go_on: bool) -> &'static str {
+    if can_go_on {
+        "nothing is written; --continue goes on with the reshape, and so does mdadm"
+    } else {
+        "nothing is written: this release does not go on with this kind; let mdadm finish the reshape"
+    }
+}
+
 fn doubtful(in_doubt: bool) -> &'static str {
     if in_doubt {
         ". Bytes near the reshape position may be wrong: what belongs there may be in mdadm's backup, or nowhere"
@@ -408,7 +418,8 @@ mod tests {
         );
         one(Limitation::Stale { labels: labels(&["sda"]) }, "sda is out of date and used");
         one(Limitation::Stale { labels: labels(&["sda", "sdb"]) }, "sda, sdb are out of date and used");
-        let reshape = |in_doubt| Limitation::Reshape { position: 4096, in_doubt }.to_string();
+        let reshape =
+            |in_doubt| Limitation::Reshape { position: 4096, in_doubt, can_go_on: false }.to_string();
         assert!(reshape(false).ends_with("let mdadm finish the reshape"));
         assert!(reshape(true).contains("reshape. Bytes near the reshape position may be wrong: "));
     }

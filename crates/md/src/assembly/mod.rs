@@ -202,6 +202,14 @@ impl Assembly {
         self.forced
     }
 
+    /// A reshape into more members is to be gone on with where it stands, if that is of a kind that can be: then it is no reason not to
+    /// write to the array any more. False if none is under way that can be gone on with.
+    pub fn go_on(&mut self) -> bool {
+        let before = self.limits.len();
+        self.limits.retain(|limit| !matches!(limit, Limitation::Reshape { can_go_on: true, .. }));
+        self.limits.len() < before
+    }
+
     /// No reason forbids writing.
     pub fn writable(&self) -> bool {
         !self.limits.iter().any(Limitation::forbids_writes)
@@ -214,9 +222,10 @@ impl Assembly {
 /// Each kind of [`AssemblyError`]; it names the devices at fault.
 pub fn assemble(candidates: &[Candidate], options: AssembleOptions) -> Result<Assembly, AssemblyError> {
     let mut picked = choose::superblocks(candidates)?;
-    let (turned, cut) = match cut::one_side(&picked) {
-        Some(one) => (one.superblocks, Some(one.limit)),
-        None => (cut::in_shape_of_newest(&picked), None),
+    let (turned, cut) = match (cut::gone_on(&picked), cut::one_side(&picked)) {
+        (Some(turned), _) => (turned, None),
+        (None, Some(one)) => (one.superblocks, Some(one.limit)),
+        (None, None) => (cut::in_shape_of_newest(&picked), None),
     };
     for (device, turned) in picked.iter_mut().zip(&turned) {
         device.superblock = turned.as_ref().unwrap_or(device.superblock);
@@ -326,22 +335,6 @@ impl Draft<'_> {
             geometry: Geometry::new(self.level, self.layout, freshest.chunk, &sizes)?,
             reshaping: Reshaping::of(freshest, component)?,
         })
-    }
-
-    /// Not even reading is safe where bytes were being moved over each other.
-    fn check_reshape(&mut self, shape: &Shape, options: AssembleOptions) -> Result<(), AssemblyError> {
-        let Some(reshaping) = &shape.reshaping else { return Ok(()) };
-        let shift = |at: &usize| {
-            let reshape = self.picked.get(*at)?.superblock.reshape?;
-            Some(reshape.new_offset.unwrap_or(0))
-        };
-        let shifts: Vec<i64> = self.chosen.roles.iter().flatten().filter_map(shift).collect();
-        let in_doubt = !reshaping.is_safe(&shape.geometry, &shifts);
-        if in_doubt && !options.force {
-            return Err(ReshapeError::InDoubt.into());
-        }
-        self.limits.push(Limitation::Reshape { position: reshaping.position, in_doubt });
-        Ok(())
     }
 
     /// Members with bad blocks hold bytes that were never written. Redundancy makes up for them; without any, nothing does.

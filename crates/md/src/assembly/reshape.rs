@@ -4,10 +4,12 @@
 //! the superblock's own level, layout and chunk are those of the old geometry, and the position that it records is the
 //! border. A reshape runs forward, from the array's start, unless the array shrinks or a feature bit says otherwise.
 
-use brindle_format::md::Superblock;
+use brindle_format::md::{Features, Superblock, Version};
 use brindle_layout::{Family, Geometry, Layout, Level};
 
 use super::error::{AssemblyError, ReshapeError};
+use super::limits::Limitation;
+use super::{AssembleOptions, DeviceUse, Draft, Shape};
 
 /// A reshape under way.
 #[derive(Clone, Debug)]
@@ -74,5 +76,54 @@ impl Reshaping {
             }
             _ => false,
         }
+    }
+}
+
+impl Draft<'_> {
+    /// Not even reading is safe where bytes were being moved over each other.
+    pub(super) fn check_reshape(
+        &mut self,
+        shape: &Shape,
+        options: AssembleOptions,
+    ) -> Result<(), AssemblyError> {
+        let Some(reshaping) = &shape.reshaping else { return Ok(()) };
+        let shift = |at: &usize| {
+            let reshape = self.picked.get(*at)?.superblock.reshape?;
+            Some(reshape.new_offset.unwrap_or(0))
+        };
+        let shifts: Vec<i64> = self.chosen.roles.iter().flatten().filter_map(shift).collect();
+        let in_doubt = !reshaping.is_safe(&shape.geometry, &shifts);
+        if in_doubt && !options.force {
+            return Err(ReshapeError::InDoubt.into());
+        }
+        let can_go_on = !in_doubt && self.can_go_on(shape, reshaping, &shifts);
+        self.limits.push(Limitation::Reshape { position: reshaping.position, in_doubt, can_go_on });
+        Ok(())
+    }
+
+    /// Whether the engine can go on with a reshape: of rows with parity into more members, whose data begin earlier by a chunk at least.
+    /// Nothing else is under way.
+    fn can_go_on(&self, shape: &Shape, reshaping: &Reshaping, shifts: &[i64]) -> bool {
+        let (old, new) = (&shape.geometry, &reshaping.geometry);
+        let is_wider = matches!(old.family(), Family::Parity(_)) && old.members() < new.members();
+        let is_same = old.layout() == new.layout() && old.chunk() == new.chunk();
+        let has_moved = reshaping.position >= old.size();
+        let moves = |&shift: &i64| shift <= -old.chunk().cast_signed() || has_moved && shift <= 0;
+        let is_bare = |at: &usize| {
+            let superblock = self.picked[*at].superblock;
+            let is_placed = matches!(superblock.version, Version::V1_1 | Version::V1_2);
+            let others = Features::BAD_BLOCKS | Features::BITMAP_OFFSET | Features::PPL | Features::JOURNAL;
+            is_placed && !superblock.features.intersects(others)
+        };
+        let is_whole = |usage: &DeviceUse| {
+            !matches!(usage, DeviceUse::Recovering { .. } | DeviceUse::Replacement { .. })
+        };
+        let used = || self.chosen.roles.iter().flatten();
+        is_wider
+            && is_same
+            && !reshaping.backwards
+            && shifts.iter().all(moves)
+            && used().all(is_bare)
+            && self.chosen.usage.iter().all(is_whole)
     }
 }

@@ -3,7 +3,7 @@
 //! Superblocks of two shapes are one event apart after a cut. The newer one counts, as of any other change of the record (`assembly`),
 //! and members behind it are given it before anything else is written.
 
-use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock, Version};
+use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_layout::Geometry;
 
 use super::service::Service;
@@ -19,6 +19,8 @@ impl DeviceRecord {
         (new.level, new.layout) = (form.level.md_number(), form.layout.md_number());
         (new.chunk, new.component_size) = (form.chunk, form.component);
         new.raid_disks = form.roles.len() as u32;
+        new.reshape = None;
+        new.features = new.features.without(Features::RESHAPE_ACTIVE | Features::NEW_OFFSET);
         // A device that has grown since it came says so as soon as that is used.
         if new.data_size < form.component {
             new.data_size = room(&new, device_bytes);

@@ -37,8 +37,10 @@
 mod bad_log;
 mod form;
 mod former;
+mod found;
 mod newcomer;
 mod numbers;
+mod reshape;
 mod service;
 mod spares;
 mod stale;
@@ -52,22 +54,23 @@ use std::rc::Rc;
 use brindle_format::md::{
     DeviceFlags, DeviceRole, EncodeError, Features, SUPERBLOCK_BYTES, Superblock, Uuid, Version,
 };
-use brindle_io::{Buf, Duration, Instant, Io, MemberId, Pool};
+use brindle_io::{Buf, Duration, Instant, Io, MemberId};
 use brindle_layout::Geometry;
 use brindle_members::members::{Device, Flags};
 use brindle_members::patience::Patience;
 
-use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
+use crate::assembly::{Assembly, DeviceUse, Limitation, Recorded};
 use crate::bitmap::level::level_bitmap;
 use crate::bitmap::{Bitmap, plan_file};
 use crate::flags::{recorded, treatment};
 use bad_log::BadLog;
 use brindle_array::bitmap::IntentBitmap;
 use brindle_array::ledger::{
-    AddError, Bears, BitmapError, BitmapSpec, Description, Failed, Form, GrowError, Joined, KnownDevice,
-    Ledger, Limit, LoggedParity, Looking, Named, NewDevice, Recording, Room, State,
+    AddError, Bears, Begin, BitmapError, BitmapSpec, Description, Failed, Form, GrowError, Joined,
+    KnownDevice, Ledger, Limit, LoggedParity, Looking, Named, NewDevice, Recording, Room, State,
 };
 use brindle_array::{Access, OpenConfig};
+use found::keep;
 use newcomer::Found;
 use service::{Service, in_service};
 use stale::{absent_file, stale_events};
@@ -220,6 +223,7 @@ impl Superblocks {
         let absent_file = absent_file(&assembly, bitmap.as_deref());
         let service = in_service(&assembly);
         let overruled = assembly.overruled();
+        let position = assembly.reshaping.as_ref().map(|reshaping| reshaping.position);
         let devices = assembly.devices.into_iter().zip(ids);
         let superblocks = Self {
             io: io.clone(),
@@ -237,6 +241,10 @@ impl Superblocks {
                     .map(|(device, &id)| {
                         let mut device = level_bitmap(device, assembly.events, &assembly.recorded);
                         device.superblock.device_number = device.number;
+                        // One that a cut left behind is brought up to what the others say.
+                        if let (Some(at), Some(reshape)) = (position, &mut device.superblock.reshape) {
+                            reshape.position = at;
+                        }
                         keep(device, id, pool.as_ref(), bitmap.is_some())
                     })
                     .collect(),
@@ -503,6 +511,34 @@ impl Ledger for Superblocks {
         self.check_shape(form)
     }
 
+    fn room_before(&self) -> Result<Room, GrowError> {
+        self.least_room_before()
+    }
+
+    fn check_begin(&self, form: &Form, begin: &Begin) -> Result<(), GrowError> {
+        self.check_begun(form, begin)
+    }
+
+    fn begin_reshape(&self, form: &Form, begin: &Begin) {
+        self.reshape_begins(form, begin);
+    }
+
+    fn reshaped_to(&self, position: u64) {
+        self.reshape_reached(position);
+    }
+
+    fn begin_at_moved(&self) {
+        self.data_begin_at_moved();
+    }
+
+    fn shift(&self) -> u64 {
+        self.least_shift()
+    }
+
+    fn starts(&self, device: MemberId) -> Option<(u64, u64)> {
+        self.data_starts(device)
+    }
+
     fn take_form(&self, form: &Form, geometry: &Geometry, in_doubt: Option<u64>) {
         self.take_shape(form, geometry, in_doubt);
     }
@@ -551,36 +587,5 @@ impl Ledger for Superblocks {
             limits: identity.limits.iter().map(Limit::from).collect(),
             devices: self.devices.borrow().iter().map(DeviceRecord::known).collect(),
         }
-    }
-}
-
-fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool) -> DeviceRecord {
-    let alive = !matches!(device.usage, DeviceUse::LeftOut { .. });
-    DeviceRecord {
-        label: device.label,
-        id,
-        usage: device.usage,
-        failure: None,
-        image: Box::new(*device.superblock.bytes()),
-        count: (!device.torn).then_some(device.superblock.events),
-        recovery_offset: match device.usage {
-            DeviceUse::Replacement { upto, .. } => Some(upto).filter(|&upto| upto != u64::MAX),
-            DeviceUse::Spare => None,
-            // Less than its superblock says, if only a bitmap could name the gaps below that and bits may be missing.
-            DeviceUse::Recovering { upto, .. } => Some(upto),
-            _ => device.superblock.recovery_offset,
-        },
-        guided: matches!(device.usage, DeviceUse::Recovering { .. })
-            && device.superblock.features.contains(Features::RECOVERY_BITMAP)
-            && bitmap,
-        returns: false,
-        fresh: false,
-        old: Vec::new(),
-        bad_log: BadLog::of(&device.superblock, device.bad_log.as_deref()),
-        flags: device.superblock.flags,
-        bitmap_offset: device.superblock.bitmap_offset,
-        superblock: device.superblock,
-        super_offset: device.super_offset,
-        buf: if alive { pool.and_then(|pool| pool.try_alloc(SUPERBLOCK_BYTES)) } else { None },
     }
 }

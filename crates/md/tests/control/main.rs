@@ -53,5 +53,6 @@ mod undone_writes;
 mod unreadable;
 mod unrebuilt;
 mod updated;
+mod wider;
 mod write_behind;
 mod zeroes;

@@ -69,7 +69,11 @@ fn a_reshape_is_named_and_forbids_writes() {
         let array = case.assemble(case.from == case.to).unwrap();
         assert_eq!(
             array.limits,
-            [Limitation::Reshape { position: case.position, in_doubt: case.from == case.to }]
+            [Limitation::Reshape {
+                position: case.position,
+                in_doubt: case.from == case.to,
+                can_go_on: case.from < case.to
+            }]
         );
         assert!(!array.writable());
         assert_eq!(array.geometry.members(), case.from as u16);

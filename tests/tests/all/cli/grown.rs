@@ -1,5 +1,8 @@
 //! Arrays that get another size, served or stopped.
 
+use brindle_tests::load::Load;
+use rustix::process::Signal;
+
 use super::*;
 
 /// Members of 4 MiB whose array uses 1 MiB of each.
@@ -145,4 +148,63 @@ fn a_raid5_gets_q_on_a_member_more_and_gives_it_away() {
     set.run("grow --level 5 --array").ok();
     let detail = set.detail();
     assert_eq!((&detail["level"], &detail["raid_devices"]), (&"raid5".into(), &3.into()), "{detail}");
+}
+
+/// The content of an array that nobody serves, up to a byte.
+fn content(set: &Set, size: u64) -> String {
+    let all = set.run("cat").ended(0).out;
+    files::sha256_of(&all[..size as usize])
+}
+
+#[test]
+fn data_move_onto_a_disk_more_while_clients_write_and_after_kills() {
+    let mut set = Set::sparse(3, 24 * MIB);
+    set.create("-l 5 -e 1.2 --chunk 64K --assume-clean --bitmap none").ok();
+    let disk = files::members(set.dir.path(), "more", 1, 24 * MIB).remove(0);
+    let more = disk.to_str().unwrap().to_owned();
+    let server = set.serve("--max-speed 3M");
+    let size = server.status()["array"]["size"].as_u64().unwrap();
+    let mut load = Load::on_zeroes(&server.uri(), 5);
+    load.fill();
+    server.ask("grow", &["--raid-devices", "4"]).refused(1, &["0 spares for 1 new", "--add"]);
+    server.ask("grow", &["--raid-devices", "2"]).refused(1, &["not made of fewer members"]);
+    let planned = server.ask("grow", &["--raid-devices", "4", "--add", &more, "-n", "--json"]).json();
+    assert_eq!(planned["growth"]["moved"], size, "{planned}");
+    let text = server.ask("grow", &["--raid-devices", "4", "--add", &more]).ok().text();
+    assert!(text.contains("is reshaped from 3 members to 4") && text.contains("--continue"), "{text}");
+    set.members.push(disk);
+    server.ask("grow", &["--raid-devices", "5"]).ended(1);
+    server.ask("action", &["check"]).refused(1, &["reshape of the array is under way"]);
+    server.ask("action", &["pause"]).ok();
+    load.storm();
+    server.ask("action", &["resume"]).ok();
+    load.storm();
+    load.end();
+    let moved = |server: &Server| server.status()["array"]["sync"]["position"].as_u64().unwrap_or(u64::MAX);
+    until("some has moved", || moved(&server) > 4 * MIB);
+    assert!(server.status()["array"]["size"] == size, "{}", server.status());
+    server.signal(Signal::KILL);
+    let before = content(&set, size);
+    // Without the word it is read-only, with the reason.
+    let server = set.serve("");
+    let status = server.status();
+    assert!(state(&status["array"]).contains(&"read-only"), "{status}");
+    server.stop_after_telling(&["serving read-only", "--continue goes on with the reshape"]);
+    assert_eq!(content(&set, size), before);
+    for _ in 0..2 {
+        let server = set.serve("--continue --max-speed 6M");
+        let at = moved(&server);
+        until("more has moved", || moved(&server) > at);
+        server.signal(Signal::KILL);
+        assert_eq!(content(&set, size), before);
+    }
+    let server = set.serve("--continue");
+    server.ask("wait", &[]).ok();
+    let status = server.status();
+    assert_eq!(status["array"]["size"], planned["growth"]["new_size"], "{status}");
+    server.stop();
+    assert_eq!(content(&set, size), before);
+    let checked = set.run("check --json").json();
+    assert_eq!(checked["mismatch_cnt"], 0, "{checked}");
+    set.serve("").stop();
 }

@@ -10,7 +10,7 @@ use brindle_tests::tools::{Missing, or_skip};
 use brindle_tests::vm::{Kernel, Report, Vm};
 use serde_json::Value;
 
-use super::{grown, levelled};
+use super::{grown, levelled, widened};
 
 /// Of each member.
 const SIZE: u64 = 12 * MIB;
@@ -130,14 +130,22 @@ fn given_to_md() -> Result<(), Missing> {
         script += &array.script(index, first);
         first += array.members.len();
     }
+    let widened = widened::all(dir.path());
+    let before = all.len() + resized.len() + levelled.len();
+    for (index, array) in (before..).zip(&widened) {
+        script += &array.script(index, first);
+        first += array.members.len();
+    }
     let members = all.iter().flat_map(|array| &array.members);
     let members = members.chain(resized.iter().flat_map(|array| &array.members));
     let members = members.chain(levelled.iter().flat_map(|array| &array.members));
+    let members = members.chain(widened.iter().flat_map(|array| &array.members));
     let report = vm.disks(members).run(&script).unwrap();
     all.iter().enumerate().for_each(|(index, array)| array.judge(index, &report));
     (all.len()..).zip(&resized).for_each(|(index, array)| array.judge(index, &report));
     let after = all.len() + resized.len();
     (after..).zip(&levelled).for_each(|(index, array)| array.judge(index, &report));
+    (before..).zip(&widened).for_each(|(index, array)| array.judge(index, &report));
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod levelled;
 mod matrix;
 mod numbers;
 mod readd;
+mod widened;
 mod write_behind;
 mod written;
 

@@ -6,7 +6,7 @@ use brindle_io::{Buf, Bytes, Slice};
 use brindle_layout::ParityRows;
 use brindle_members::door::{Done, MemberOps};
 use brindle_members::lock::Hold;
-use brindle_volume::{VolumeError, stretches};
+use brindle_volume::{VolumeError, bytes, stretches};
 use smallvec::SmallVec;
 
 use super::bad::Bad;
@@ -23,6 +23,12 @@ use crate::data::list::part;
 const STEP: u64 = 8 << 20;
 
 impl Parity {
+    /// Gives whole rows their first content, from a byte of the array on. Nothing of what was there is wanted any more.
+    pub(crate) async fn put_rows(&self, offset: u64, from: &[Slice]) -> Result<(), VolumeError> {
+        let stream = self.streams.enter(offset, bytes(from));
+        self.write_full_rows(offset / self.map.row_data_bytes(), from, false, &stream).await
+    }
+
     /// Writes whole rows from `first` on; `from` is a multiple of a row's data.
     pub(super) async fn write_full_rows(
         &self,

@@ -39,6 +39,11 @@ impl Parity {
         self.zero_full_rows(offset + cuts.head, cuts.full, options).await
     }
 
+    /// Has whole rows hold zeroes. Nothing of what was there is wanted any more.
+    pub(crate) async fn put_zeroes(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        self.zero_full_rows(offset, len, ZeroOptions::default()).await
+    }
+
     async fn zero_full_rows(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
         let first = offset / self.map.row_data_bytes();
         let end = first + len / self.map.row_data_bytes();

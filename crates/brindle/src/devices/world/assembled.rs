@@ -42,6 +42,11 @@ impl Assembled {
         Ok(Self(brindle_md::assembly::assemble(members, options)?))
     }
 
+    /// See [`Assembly::go_on`].
+    pub(crate) fn go_on(&mut self) {
+        self.0.go_on();
+    }
+
     /// It took force.
     pub(crate) fn is_forced(&self) -> bool {
         self.0.is_forced()

@@ -64,6 +64,7 @@ impl From<&Serve> for Opening {
             access,
             force: flags.force,
             lacking: if flags.degraded { Lacking::Degraded } else { Lacking::Refused },
+            goes_on: flags.goes_on,
             take: flags.take,
             tuning: opening::Tuning {
                 on_full: flags.on_full.into(),
@@ -159,6 +160,7 @@ mod tests {
         changed(&["--read-only"], &|o| o.access = Permission::ReadOnly);
         changed(&["--read-write"], &|o| o.access = Permission::ReadWrite);
         changed(&["--force"], &|o| o.force = true);
+        changed(&["--continue"], &|o| o.goes_on = true);
         changed(&["--take", "1.0"], &|o| o.take = Some((1, 0)));
         changed(&["--bitmap", "./b"], &|o| o.bitmaps = vec!["./b".into()]);
         changed(&["--name", "n"], &|o| o.name = Some("n".into()));

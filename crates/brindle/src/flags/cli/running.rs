@@ -155,8 +155,8 @@ pub(crate) struct Grow {
     /// resynced. A smaller size needs --force, once what stands on the array has been made smaller; a plain number counts KiB
     #[arg(long, short = 'z', value_name = "max|SIZE", conflicts_with_all = ["bitmap", "bitmap_chunk", "write_behind"])]
     pub(crate) size: Option<MemberSize>,
-    /// Members that a RAID 1 is to have. New ones are rebuilt on spares; of fewer, those go first that are lost, then the last ones, which
-    /// become spares
+    /// Members that the array is to have. Data of a RAID 4, 5 or 6 move into rows of more members, while it is used. New members of a RAID 1
+    /// are rebuilt on spares; of fewer, those go first that are lost, then the last ones, which become spares
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["size", "bitmap", "bitmap_chunk", "write_behind", "level"])]
     pub(crate) raid_devices: Option<u16>,
     /// Level that the array is to have, by which no byte moves. 5: of a RAID 1 of two members; 1: of a RAID 5 of two; 6: of a RAID 5, with

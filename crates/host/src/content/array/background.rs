@@ -1,6 +1,6 @@
 //! Processes over a served array that a client asked for, and their outcome.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::num::NonZeroU64;
 use std::rc::Rc;
 
@@ -29,12 +29,16 @@ impl Word {
 
 /// The outcome of the process that was begun last on an array, and its end.
 #[derive(Clone, Default)]
-pub(crate) struct Last(Rc<RefCell<Option<(Instant, Outcome)>>>);
+pub(crate) struct Last {
+    outcome: Rc<RefCell<Option<(Instant, Outcome)>>>,
+    /// A reshape has ended since clients were told of the array's size.
+    pub(crate) grown: Rc<Cell<bool>>,
+}
 
 impl Last {
     /// The outcome of the last one that ended, of these and of those that begin by themselves. None as long as none has.
     pub(crate) fn report(&self, array: &Array) -> Option<Outcome> {
-        let asked = self.0.borrow().clone();
+        let asked = self.outcome.borrow().clone();
         match array.last_outcome() {
             Some(last) if asked.as_ref().is_none_or(|(ended, _)| *ended <= last.ended) => {
                 let action = match last.kind {
@@ -61,7 +65,7 @@ impl Last {
             return Ok(());
         }
         if word == Word::Resume && array.process().is_none() {
-            return begin_again(io, array, of, speeds).await;
+            return begin_again(io, array, of, speeds, &self.grown).await;
         }
         let Some(mode) = word.mode() else {
             let process = array.process().ok_or("no check, repair or recovery is running")?;
@@ -102,7 +106,7 @@ impl Last {
             let found = ended.clone().unwrap_or_default();
             let mut reported = outcome_of(word.name(), &of, &found, ended.as_ref().err().copied());
             reported.findings.resynced = resynced;
-            *last.0.borrow_mut() = Some((of_io.now(), reported));
+            *last.outcome.borrow_mut() = Some((of_io.now(), reported));
             ended
         });
         match race(task, io.sleep(BEGINNING)).await {
@@ -113,8 +117,15 @@ impl Last {
 }
 
 /// Restarts automatic processes that ended early.
-async fn begin_again(io: &Io, array: &Array, of: &str, speeds: Speeds) -> Result<(), String> {
-    if !resync(io, array, of) && !array.recover_again() {
+async fn begin_again(
+    io: &Io,
+    array: &Array,
+    of: &str,
+    speeds: Speeds,
+    grown: &Rc<Cell<bool>>,
+) -> Result<(), String> {
+    let grown = Rc::clone(grown);
+    if !reshape(io, array, of, move || grown.set(true)) && !resync(io, array, of) && !array.recover_again() {
         return Err("no check, repair or recovery is running, and none is left to resume".into());
     }
     io.sleep(BEGINNING).await;
@@ -147,6 +158,29 @@ pub(crate) fn resync(io: &Io, array: &Array, of: &str) -> bool {
                 tracing::warn!("{of}the resync ended: {error}; `brindle action resume` goes on with it");
             }
             Err(error) => tracing::error!("{of}the resync stopped: {error}"),
+        }
+    });
+    true
+}
+
+/// Moves data that are to be moved, behind the clients, and brings redundancy in sync afterwards where a crash left it in doubt. Its
+/// messages begin with `of`; `ended` is called when the array has its new size. False if nothing is to be moved.
+pub(crate) fn reshape(io: &Io, array: &Array, of: &str, ended: impl FnOnce() + 'static) -> bool {
+    if !array.is_moving() || array.process().is_some() {
+        return false;
+    }
+    let (work, array, of, io_of) = (array.reshape(|_| {}), array.clone(), of.to_owned(), io.clone());
+    io.spawn(async move {
+        match work.await {
+            Ok(()) => {
+                ended();
+                resync(&io_of, &array, &of);
+            }
+            Err(ProcessError::Volume(VolumeError::Stopping)) => {}
+            Err(error @ ProcessError::Interrupted) => {
+                tracing::warn!("{of}the reshape ended: {error}; `brindle action resume` goes on with it");
+            }
+            Err(error) => tracing::error!("{of}the reshape stopped: {error}"),
         }
     });
     true

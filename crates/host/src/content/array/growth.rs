@@ -33,8 +33,10 @@ impl ServedArray {
         let work = self.io.spawn(async move {
             let grown = this.array().grow(spec).await;
             if grown.is_ok() {
-                background::resync(&this.io, this.array(), &this.prefix());
-                host.resized(this.name());
+                if !this.moves_on() {
+                    background::resync(&this.io, this.array(), &this.prefix());
+                    host.resized(this.name());
+                }
                 host.publish();
             }
             grown
@@ -44,5 +46,11 @@ impl ServedArray {
             Either::First(Err(why)) => Err(refused(why)),
             Either::Second(()) => Err(HostError::Busy(self.name().to_owned())),
         }
+    }
+
+    /// Moves data that are to be moved. False if nothing is.
+    pub(super) fn moves_on(&self) -> bool {
+        let grown = Rc::clone(&self.last_action.grown);
+        background::reshape(&self.io, self.array(), &self.prefix(), move || grown.set(true))
     }
 }

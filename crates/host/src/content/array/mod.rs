@@ -340,11 +340,18 @@ impl Content for ServedArray {
         Report::Array(Box::new(self.status(seen)))
     }
 
-    /// Brings redundancy in sync, behind the clients, where it is in doubt.
+    /// Goes on with a reshape, and brings redundancy in sync where it is in doubt, behind the clients.
     fn begin(&self) {
+        if self.moves_on() {
+            return;
+        }
         for array in self.arrays() {
             background::resync(&self.io, array, &self.prefix());
         }
+    }
+
+    fn resized(&self) -> Vec<String> {
+        if self.last_action.grown.take() { self.export_names() } else { Vec::new() }
     }
 
     fn carry_out(

@@ -158,6 +158,8 @@ fn level(event: &Event) -> tracing::Level {
         | EventKind::Unrebuilt
         | EventKind::NoBadBlockLog => tracing::Level::ERROR,
         EventKind::ResyncBegun
+        | EventKind::ReshapeBegun
+        | EventKind::ReshapeEnded
         | EventKind::ResyncEnded
         | EventKind::RecoveryBegun
         | EventKind::RecoveryEnded

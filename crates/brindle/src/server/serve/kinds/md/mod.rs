@@ -22,11 +22,19 @@ use crate::devices::unserved::{Unserved, with_user};
 use crate::devices::world::{Assembled, LeftOut, Named, Set, World, WorldOptions};
 
 /// `name`: the array's name in messages, where there are several.
-fn access(opening: &Opening, found: &AssembledArray, name: Option<&str>) -> Result<DeviceAccess, Failure> {
-    let uuid = found.uuid();
-    let said = opening.access_of(name.unwrap_or(&found.own_name()), &uuid);
+fn access(
+    opening: &Opening,
+    found: &mut AssembledArray,
+    name: Option<&str>,
+) -> Result<DeviceAccess, Failure> {
+    let (uuid, own_name) = (found.uuid(), found.own_name());
+    let known_as = name.unwrap_or(&own_name);
+    let said = opening.access_of(known_as, &uuid);
     if said == Permission::ReadOnly {
         return Ok(DeviceAccess::Read);
+    }
+    if opening.goes_on_with(known_as, &uuid) {
+        found.assembled.go_on();
     }
     let reasons = found.reasons_not_to_write();
     if reasons.is_empty() {
@@ -72,11 +80,12 @@ impl Kind for Md {
     ) -> Result<Box<dyn Joining>, Failure> {
         let opening = by.opening;
         let mut all = Host::find(look, &opening.members, &opening.bitmaps, false, &Unserved::ends())?;
-        let Some(only) = all.pop().filter(|_| all.is_empty()) else {
+        let Some(mut only) = all.pop().filter(|_| all.is_empty()) else {
             return Err(Failure::Refused("its members are of several arrays".to_owned()));
         };
         let name = only.own_name();
-        let access = if by.is_read_only { DeviceAccess::Read } else { access(opening, &only, Some(&name))? };
+        let access =
+            if by.is_read_only { DeviceAccess::Read } else { access(opening, &mut only, Some(&name))? };
         let names = vec![name, only.uuid_name()];
         let (set, mut members) = (only.set, Vec::new());
         for named in set.members {

@@ -50,8 +50,8 @@ fn wanted(
     };
     let several = opening.own_names || found.len() > 1;
     let mut wanted = Vec::with_capacity(found.len());
-    for (name, found) in names.into_iter().zip(found) {
-        match access(opening, &found, several.then_some(&*name)) {
+    for (name, mut found) in names.into_iter().zip(found) {
+        match access(opening, &mut found, several.then_some(&*name)) {
             Ok(access) => wanted.push(Wanted { name, found, access }),
             Err(why) => unserved.leave(&name, &found.uuid(), why)?,
         }
