@@ -33,7 +33,7 @@ const MODULES: [&str; 12] = [
 const NETWORK_MODULES: [&str; 2] = ["virtio_net", "nbd"];
 
 /// Modules of machines that mount the file system of a disk.
-const FILE_SYSTEM_MODULES: [&str; 1] = ["ext4"];
+const FILE_SYSTEM_MODULES: [&str; 2] = ["ext4", "fuse"];
 
 /// Modules of machines with drives that tell of their health.
 const NVME_MODULES: [&str; 1] = ["nvme"];
@@ -111,6 +111,38 @@ pub(super) fn cells(modules: &Path, program: &[u8]) -> Result<Vec<u8>, Missing> 
     archive.file("bin/cells", program);
     add_modules(&mut archive, modules, &CELLS_MODULES, "modules/order.cells")?;
     Ok(archive.finish())
+}
+
+/// A program of this machine with the libraries that it needs.
+pub(super) fn program(name: &str, path: &Path) -> Vec<u8> {
+    let mut archive = Archive::default();
+    add_from(&mut archive, name, path, Path::new("/nowhere"));
+    archive.finish()
+}
+
+/// Programs of another release with all libraries that were unpacked with them, which its own programs have from then on, too: the C
+/// library takes programs that are older.
+///
+/// # Panics
+/// If one is not there.
+pub(super) fn others(unpacked: &Path, programs: &[&str]) -> Vec<u8> {
+    const LIBRARIES: &str = "lib/x86_64-linux-gnu";
+    const LOADER: &str = "ld-linux-x86-64.so.2";
+    let mut archive = Archive::default();
+    for program in programs {
+        archive.file(&format!("bin/{program}"), &read(&unpacked.join("usr/sbin").join(program)));
+    }
+    ["lib64", "lib", LIBRARIES].into_iter().for_each(|folder| archive.folder(folder));
+    let from = unpacked.join("usr").join(LIBRARIES);
+    let entries = std::fs::read_dir(&from).unwrap_or_else(|e| panic!("{}: {e}", from.display()));
+    for path in
+        entries.map(|entry| entry.expect("a folder can be listed").path()).filter(|path| path.is_file())
+    {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let place = if name == LOADER { "lib64" } else { LIBRARIES };
+        archive.file(&format!("{place}/{name}"), &read(&path));
+    }
+    archive.finish()
 }
 
 /// Files that an initiator has beside; `unpacked` is where open-iscsi was unpacked.

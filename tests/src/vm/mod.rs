@@ -95,8 +95,12 @@ pub struct Vm {
     images: Vec<PathBuf>,
     /// The program `cells`, and drives of memory for it.
     cells: Option<Vec<u8>>,
+    /// Programs beside, or in the place of its own.
+    programs: Vec<u8>,
     /// Hands the machine over to systemd.
     debian: Option<Vec<u8>>,
+    /// Mebibytes of memory.
+    memory: u32,
     limit: Duration,
 }
 
@@ -142,7 +146,9 @@ impl Vm {
             warnings: Vec::new(),
             images: Vec::new(),
             cells: None,
+            programs: Vec::new(),
             debian: None,
+            memory: 512,
             limit,
         }
     }
@@ -213,7 +219,7 @@ impl Vm {
         Ok(self)
     }
 
-    /// Adds the module ext4: its file systems can be mounted.
+    /// Adds the modules ext4 and fuse: such file systems can be mounted.
     ///
     /// # Errors
     /// If the program that unpacks its package is missing.
@@ -274,6 +280,18 @@ impl Vm {
         Ok(self)
     }
 
+    /// Has these programs be those of packages of another release, that were unpacked in one folder with the libraries that they need.
+    pub fn programs_of(mut self, unpacked: &Path, programs: &[&str]) -> Self {
+        self.programs.extend(initramfs::others(unpacked, programs));
+        self
+    }
+
+    /// Adds a program of this machine, with the libraries that it needs.
+    pub fn program(mut self, name: &str, path: &Path) -> Self {
+        self.programs.extend(initramfs::program(name, path));
+        self
+    }
+
     /// Makes the machine a whole Debian with systemd, udev and mdadm, on a disk of [`debian::disk`], which is disk 0. The script is run by
     /// bash, as one of its services, in `/run/test`, where the files of `payload` are; then systemd powers off.
     ///
@@ -288,6 +306,12 @@ impl Vm {
         vm.disks.push(Disk { image: disk.to_path_buf(), format: "qcow2", sector: 512, scsi: false });
         vm.debian = Some(debian::handover(payload));
         Ok(vm)
+    }
+
+    /// Gives it so many mebibytes of memory; 512 if not said.
+    pub fn memory(mut self, mebibytes: u32) -> Self {
+        self.memory = mebibytes;
+        self
     }
 
     /// How long the machine may run before it counts as hung; five minutes if not said.
@@ -314,8 +338,8 @@ impl Vm {
     pub fn start(self, script: &str) -> Machine {
         let dir = tempfile::tempdir().expect("a folder for the machine");
         let initramfs = dir.path().join("initramfs");
-        let (cells, debian) = (self.cells.as_deref(), self.debian.as_deref());
-        let more = [self.network, self.file_system, self.initiator, self.nvme, cells, debian]
+        let (cells, programs, debian) = (self.cells.as_deref(), &*self.programs, self.debian.as_deref());
+        let more = [self.network, self.file_system, self.initiator, self.nvme, cells, Some(programs), debian]
             .map(Option::unwrap_or_default)
             .concat();
         let script = initramfs::script(script, self.disks.len());
@@ -330,7 +354,8 @@ impl Vm {
     fn command(&self, initramfs: &Path, dir: &Path) -> Command {
         let mut qemu = Command::new(&self.parts.qemu);
         qemu.args(self.accel.arguments(self.version()));
-        qemu.args(["-m", "512", "-no-reboot", "-nodefaults", "-nographic"]);
+        qemu.arg("-m").arg(self.memory.to_string());
+        qemu.args(["-no-reboot", "-nodefaults", "-nographic"]);
         qemu.arg("-kernel").arg(&self.parts.kernel.image).arg("-initrd").arg(initramfs);
         // A panic or an oops ends the machine at once instead of hanging it until the limit. On a busy host an emulated
         // timer may be late at the moment at which the kernel tries it, which would be such a panic. Workarounds for faults of

@@ -20,7 +20,7 @@ use crate::base::report::{self, ArrayReport};
 use crate::base::{look, runtime};
 use crate::base::{progress, units::Bytes};
 use crate::devices::host::{AssembledArray, Hosted};
-use crate::devices::world::{self, MadeBitmap, Make, Named, Set, World, WorldOptions, see_bitmap};
+use crate::devices::world::{self, MadeBitmap, Make, Named, Set, TO_CHANGE, World, WorldOptions, see_bitmap};
 use crate::flags::cli::{Bitmap, Create, Metadata};
 
 /// Stands for a role without a member.
@@ -60,7 +60,7 @@ pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<Made, Failure> {
     let opening = WorldOptions {
         access: DeviceAccess::Write,
         force: false,
-        tuning: Tuning { on_full: OnFull::Fail, ..Tuning::USUAL },
+        tuning: Tuning { on_full: OnFull::Fail, ..TO_CHANGE },
         ..WorldOptions::LOOK
     };
     let mut world = World::new(opening)?;

@@ -1,7 +1,6 @@
 //! `brindle update`: changes superblocks of an array that is not in use, as `mdadm --assemble --update` does.
 
 use brindle_format::md::{Superblock, display_uuid, split_name};
-use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
 use brindle_md::update::{Updatable, Update, bitmap_place, update as plan};
 use serde::Serialize;
@@ -9,7 +8,7 @@ use serde::Serialize;
 use crate::base::failure::Failure;
 use crate::base::random::random_uuid;
 use crate::base::{look, report, runtime};
-use crate::devices::world::{World, WorldOptions, seconds_since_1970};
+use crate::devices::world::{TO_CHANGE, World, WorldOptions, seconds_since_1970};
 use crate::flags::cli::{Change, UpdateFlags};
 
 /// Bytes of a bitmap that are read: its superblock is in them.
@@ -48,7 +47,7 @@ pub(crate) fn update(args: &UpdateFlags) -> Result<(), Failure> {
     }
     refuse_flags(args)?;
     let access = if args.dry_run { DeviceAccess::Examine } else { DeviceAccess::Write };
-    let mut world = World::new(WorldOptions { access, tuning: Tuning::USUAL, ..WorldOptions::LOOK })?;
+    let mut world = World::new(WorldOptions { access, tuning: TO_CHANGE, ..WorldOptions::LOOK })?;
     let members = world.open_each(&args.members)?.members;
     let mut devices = Vec::with_capacity(members.len());
     for member in &members {

@@ -1,7 +1,6 @@
 //! `brindle zero-superblock`: makes members of arrays plain devices again.
 
 use brindle_format::md::{DeviceRole, Superblock, display_uuid};
-use brindle_host::opening::Tuning;
 use brindle_io::device::DeviceAccess;
 use brindle_layout::Level;
 use serde::Serialize;
@@ -10,7 +9,7 @@ use crate::base::failure::Failure;
 use crate::base::look;
 use crate::base::report;
 use crate::base::units::Moment;
-use crate::devices::world::{Named, World, WorldOptions};
+use crate::devices::world::{Named, TO_CHANGE, World, WorldOptions};
 use crate::flags::cli::ZeroSuperblock;
 
 /// Bytes of a superblock with the table of roles behind it, at most: mdadm erases as much.
@@ -40,7 +39,7 @@ struct Erased {
 /// `brindle zero-superblock`.
 pub(crate) fn zero_superblock(args: &ZeroSuperblock) -> Result<(), Failure> {
     let access = if args.dry_run { DeviceAccess::Examine } else { DeviceAccess::Write };
-    let mut world = World::new(WorldOptions { access, tuning: Tuning::USUAL, ..WorldOptions::LOOK })?;
+    let mut world = World::new(WorldOptions { access, tuning: TO_CHANGE, ..WorldOptions::LOOK })?;
     let members = world.open_each(&args.devices)?.members;
     let found = members.iter().map(|member| superblocks(&world, member, args.force));
     let found = found.collect::<Result<Vec<_>, _>>()?;

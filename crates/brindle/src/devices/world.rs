@@ -60,6 +60,9 @@ const OTHER_MEMORY: usize = 48 << 20;
 /// Bytes of metadata that are read at a time.
 const PIECE: usize = 16 * PAGE;
 
+/// For commands that make arrays and pools or change what is on record of them: small machines have as much, too.
+pub(crate) const TO_CHANGE: Tuning = Tuning { memory: 64 << 20, ..Tuning::USUAL };
+
 /// How the devices and arrays of a world are opened.
 #[derive(Clone, Copy)]
 pub(crate) struct WorldOptions {

@@ -30,10 +30,11 @@ mod tls;
 use std::process::ExitCode;
 
 use crate::base::failure::Failure;
+use crate::base::machine;
 use crate::devices::mounts;
 use crate::devices::world::{self, Through};
 use crate::flags::cli::{Mount, Serve};
-use brindle_host::opening::{MetricsConfig, Opening, Permission};
+use brindle_host::opening::{MetricsConfig, Opening, Permission, Tuning};
 pub(crate) use checked::{Checked, check};
 pub(crate) use job::{DaemonJob, Gathered, MountJob, ServeJob};
 pub(crate) use joining::Joins;
@@ -75,7 +76,7 @@ pub(crate) fn mount(args: &Mount) -> Result<ExitCode, Failure> {
     let job =
         MountJob { place: mounts::prepare(folder)?, volume: volume.map(str::to_owned), write: args.write };
     let served = serve_here(ServeJob {
-        opening: Opening { members, access, force, ..Opening::default() },
+        opening: Opening { members, access, force, tuning: of_this_machine(), ..Opening::default() },
         metrics: MetricsConfig::default(),
         search: if args.write { Through::Never } else { Through::of(args.search) },
         folder: args.runtime.folder(),
@@ -85,6 +86,11 @@ pub(crate) fn mount(args: &Mount) -> Result<ExitCode, Failure> {
         daemon: None,
     });
     served.map(|()| ExitCode::SUCCESS)
+}
+
+/// The usual memory, or a part of what a small machine has.
+fn of_this_machine() -> Tuning {
+    Tuning { memory: (machine::memory() / 4).clamp(16 << 20, Tuning::USUAL.memory), ..Tuning::USUAL }
 }
 
 /// Serves in this process. Each phase is a type, and only the phase before it gives it: before [`claimed::Alone`] no member is written to,

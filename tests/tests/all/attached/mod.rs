@@ -2,6 +2,7 @@
 
 mod pools;
 mod pulled;
+mod reclaim;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use brindle_tests::files::{self, MIB};
 use brindle_tests::program;
-use brindle_tests::tools::{self, or_skip};
+use brindle_tests::tools::{self, Missing, or_skip};
 use brindle_tests::vm::{Kernel, Vm};
 use tempfile::TempDir;
 
@@ -101,6 +102,15 @@ const SCRIPT: &str = r#"
     put log "$(flat /tmp/log)"
 "#;
 
+/// A machine of little memory, with what its script calls.
+fn machine(kernel: Kernel) -> Result<Vm, Missing> {
+    let mut vm = Vm::on(kernel)?.network()?.file_system()?.memory(reclaim::MEMORY);
+    for program in ["mkfs.ext4", "fsck.ext4", "losetup"] {
+        vm = vm.program(program, &tools::find(program)?);
+    }
+    Ok(vm)
+}
+
 #[test]
 fn a_device_is_made_found_again_after_a_crash_and_ended() {
     let Some(program) = or_skip(program::without_libraries()) else { return };
@@ -110,13 +120,15 @@ fn a_device_is_made_found_again_after_a_crash_and_ended() {
     let long = std::env::var_os("BRINDLE_LONG").is_some();
     let (kernels, cycles) = if long { (&Kernel::ALL[..], "100") } else { (&Kernel::ALL[..1], "4") };
     for &kernel in kernels {
-        let Some(vm) = or_skip(Vm::on(kernel).and_then(Vm::initiator)) else { return };
+        let Some(vm) = or_skip(machine(kernel)) else { return };
         let members = files::members(dir.path(), &format!("{kernel:?}"), 2, 64 * MIB);
+        let more = files::members(dir.path(), &format!("{kernel:?}-more"), 3, reclaim::MEMBER);
         let report = vm
             .disks([&image])
             .disks(&members)
-            .limit(Duration::from_secs(1200))
-            .run(&SCRIPT.replace("CYCLES", cycles))
+            .disks(&more)
+            .limit(Duration::from_secs(1800))
+            .run(&format!("{}\n{}", SCRIPT.replace("CYCLES", cycles), reclaim::script()))
             .unwrap();
         let size: u64 = report["size"].parse().unwrap();
         assert!(size > 48 * MIB && size < 64 * MIB, "{size}");
@@ -136,5 +148,6 @@ fn a_device_is_made_found_again_after_a_crash_and_ended() {
         let (before, after) = report["fds"].split_once(' ').unwrap();
         assert_eq!(before, after, "{kernel:?}: file descriptors of the server");
         assert_ne!(&report["clean"], "0", "{}", &report["log"]);
+        reclaim::judge(&report);
     }
 }

@@ -18,7 +18,7 @@ use crate::base::report;
 use crate::base::units::Bytes;
 use crate::commands::create::refuse_occupied;
 use crate::devices::pools::note;
-use crate::devices::world::{Named, World, WorldOptions, seconds_since_1970};
+use crate::devices::world::{Named, TO_CHANGE, World, WorldOptions, seconds_since_1970};
 use crate::flags::cli::PoolCreate;
 
 /// Devices of a vdev beyond which it is told that these are many.
@@ -117,7 +117,7 @@ pub(super) fn create(args: &PoolCreate) -> Result<(), Failure> {
     let vdevs = vdevs(&args.vdevs, args.no_redundancy)?;
     let devices: Vec<PathBuf> = vdevs.iter().flat_map(|vdev| vdev.devices.clone()).collect();
     let access = if args.dry_run { DeviceAccess::Examine } else { DeviceAccess::Write };
-    let mut world = World::new(WorldOptions { access, tuning: Tuning::USUAL, ..WorldOptions::LOOK })?;
+    let mut world = World::new(WorldOptions { access, tuning: TO_CHANGE, ..WorldOptions::LOOK })?;
     let set = world.open_each(&devices)?;
     if !args.force {
         refuse_unlike(&vdevs)?;
