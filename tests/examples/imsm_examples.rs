@@ -1,4 +1,5 @@
-//! Makes the examples of `brindle_tests::imsm` anew: mdadm makes each container in a guest, and their metadata go to `tests/imsm`.
+//! Makes the examples of `brindle_tests::imsm` anew: mdadm makes each container in a guest, and their metadata go to `tests/imsm`. Words are
+//! those that the names of examples begin with; `BRINDLE_MDADM` names the folder of another mdadm.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use brindle_format::imsm::{Container, anchor, extended, serial_text};
 use brindle_tests::files;
-use brindle_tests::imsm::{DISK, Example, KeptDisk, PART, State, TAIL, all, folder, hash, text};
+use brindle_tests::imsm::{DISK, Example, KeptDisk, Maker, PART, State, TAIL, all, hash, text};
 use brindle_tests::vm::{Report, Vm};
 
 /// Functions of the script.
@@ -18,13 +19,17 @@ const FUNCTIONS: &str = include_str!("imsm_examples.sh");
 const MOST: usize = 24;
 
 fn main() {
-    fs::create_dir_all(folder()).expect("a folder");
-    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let newer = std::env::var_os("BRINDLE_MDADM").map(PathBuf::from);
+    let folder = if newer.is_some() { Maker::Newer } else { Maker::Release }.folder();
+    fs::create_dir_all(&folder).expect("a folder");
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let is_wanted =
+        |one: &Example| wanted.is_empty() || wanted.iter().any(|word| one.name().starts_with(word));
     for sector in [512, 4096] {
         let of: Vec<Example> =
-            all().into_iter().filter(|one| one.sector == sector && one.name().contains(&wanted)).collect();
+            all().into_iter().filter(|one| one.sector == sector && is_wanted(one)).collect();
         for some in of.chunks(MOST) {
-            make(some, sector);
+            make(some, sector, newer.as_deref(), &folder);
         }
     }
 }
@@ -37,7 +42,7 @@ struct Made {
     places: Vec<(usize, usize)>,
 }
 
-fn make(examples: &[Example], sector: u32) {
+fn make(examples: &[Example], sector: u32, newer: Option<&Path>, folder: &Path) {
     let dir = tempfile::tempdir().expect("a folder");
     let pattern = dir.path().join("pattern");
     let mut file = File::create(&pattern).expect("a pattern");
@@ -70,6 +75,10 @@ fn make(examples: &[Example], sector: u32) {
     let last: String =
         made.iter().filter(|made| made.example.state == State::Dirty).map(write_again).collect();
     let vm = Vm::new().unwrap_or_else(|missing| panic!("{missing}"));
+    let vm = match newer {
+        Some(unpacked) => vm.programs_of(unpacked, &["mdadm", "mdmon"]),
+        None => vm,
+    };
     let vm = vm.disks([&pattern]).disks(made.iter().flat_map(|made| &made.disks));
     let report = vm
         .sector(sector)
@@ -77,7 +86,7 @@ fn make(examples: &[Example], sector: u32) {
         .run(&format!("{FUNCTIONS}\n{script}\n{last}\nsync\n"));
     let report = report.unwrap_or_else(|why| panic!("{why}"));
     println!("{}", &report["version"]);
-    made.iter().for_each(|made| keep(made, &report, u64::from(sector)));
+    made.iter().for_each(|made| keep(made, &report, u64::from(sector), folder));
 }
 
 fn script(made: &Made) -> String {
@@ -140,7 +149,7 @@ fn write_again(made: &Made) -> String {
 }
 
 /// Keeps the metadata of all disks, and how their parts were written.
-fn keep(made: &Made, report: &Report, sector: u64) {
+fn keep(made: &Made, report: &Report, sector: u64, folder: &Path) {
     let (example, name) = (&made.example, made.example.name());
     let mut newest: Option<Container> = None;
     let mut disks = Vec::new();
@@ -191,7 +200,7 @@ fn keep(made: &Made, report: &Report, sector: u64) {
         })
         .collect();
     println!("{name}: {maps:?}, defects {:?}, unlike {unlike:?}", newest.defects.as_ref().map(Vec::len));
-    fs::write(folder().join(format!("{name}.json")), text(&disks, &offsets)).expect("a file");
+    fs::write(folder.join(format!("{name}.json")), text(&disks, &offsets)).expect("a file");
 }
 
 fn part(path: &Path, offset: u64) -> Vec<u8> {

@@ -1,7 +1,8 @@
 # Containers of Intel's: functions of the script that makes them.
 export IMSM_NO_PLATFORM=1 IMSM_DEVNAME_AS_SERIAL=1 IMSM_TEST_OROM=1 MDADM_NO_UDEV=1
-mkdir -p /sbin /dev/md
+mkdir -p /sbin /usr/sbin /dev/md
 ln -sf /bin/mdmon /sbin/mdmon
+ln -sf /bin/mdmon /usr/sbin/mdmon
 pattern=$(readlink -f /dev/member/0)
 
 # named FIRST COUNT: names of disks.

@@ -1,5 +1,6 @@
 //! Containers of Intel's that mdadm has made, kept as the metadata of their disks with what is needed to make the disks anew: content is by
-//! seed. `cargo run -p brindle-tests --example imsm_examples` makes all of them anew in a guest.
+//! seed. `cargo run -p brindle-tests --example imsm_examples` makes all of them anew in a guest; where `BRINDLE_MDADM` names a folder in which
+//! mdadm 4.6 was unpacked, with libc6, libudev1 and libcap2 of its release, those of that.
 
 use std::path::{Path, PathBuf};
 
@@ -202,9 +203,24 @@ fn lay(level: u8, members: usize, strip: usize, content: &[u8]) -> Vec<Vec<u8>> 
     parts
 }
 
-/// The folder of what is kept.
-pub fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("imsm")
+/// The mdadm that has made an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// 4.2, of Debian 12.
+    Release,
+    /// 4.6.
+    Newer,
+}
+
+impl Maker {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Release, Self::Newer];
+
+    /// The folder of what is kept of its examples.
+    pub fn folder(self) -> PathBuf {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("imsm");
+        if self == Self::Newer { folder.join("mdadm-4.6") } else { folder }
+    }
 }
 
 /// A disk as it is kept.

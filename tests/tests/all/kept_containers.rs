@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use brindle_format::imsm::{Container, anchor, extended, serial_text};
 use brindle_tests::files;
-use brindle_tests::imsm::{self, DISK, Example, KeptDisk, State, TAIL};
+use brindle_tests::imsm::{self, DISK, Example, KeptDisk, Maker, State, TAIL};
 use brindle_tests::program;
 use brindle_tests::tools::{self, Missing, or_skip};
 use serde_json::json;
@@ -15,8 +15,8 @@ use serde_json::json;
 use super::pasted;
 
 /// Makes the disks of an example, each called by its serial number.
-fn disks(example: &Example, dir: &Path) -> Vec<PathBuf> {
-    let kept = fs::read_to_string(imsm::folder().join(format!("{}.json", example.name()))).unwrap();
+fn disks(maker: Maker, example: &Example, dir: &Path) -> Vec<PathBuf> {
+    let kept = fs::read_to_string(maker.folder().join(format!("{}.json", example.name()))).unwrap();
     let (disks, offsets) = imsm::read(&kept);
     assert_eq!(disks.len(), example.disks());
     let contents = example.contents();
@@ -41,9 +41,9 @@ fn disks(example: &Example, dir: &Path) -> Vec<PathBuf> {
     disks.iter().enumerate().map(made).collect()
 }
 
-fn is_read(number: usize, example: &Example) {
+fn is_read(maker: Maker, number: usize, example: &Example) {
     let (dir, name) = (tempfile::tempdir().unwrap(), example.name());
-    let mut images = disks(example, dir.path());
+    let mut images = disks(maker, example, dir.path());
     if example.state == State::Rebuilding {
         // A container is another one from a spare's coming on: the disk that had failed before is of neither.
         let mut cat = std::process::Command::new(program::path());
@@ -73,16 +73,30 @@ fn is_read(number: usize, example: &Example) {
     assert_eq!(before, stamps(), "{name}");
 }
 
+fn wants_all() -> bool {
+    std::env::var_os("BRINDLE_EXAMPLES").is_some_and(|which| which == "all")
+}
+
 #[test]
 fn what_mdadm_has_made_is_read_with_equal_content_in_any_order() {
     let all = imsm::all();
     assert!(all.len() >= 60, "{}", all.len());
-    let every = if std::env::var_os("BRINDLE_EXAMPLES").is_some_and(|which| which == "all") { 1 } else { 3 };
+    let every = if wants_all() { 1 } else { 3 };
     let tried: Vec<(usize, &Example)> = all.iter().enumerate().step_by(every).collect();
     assert!(tried.len() >= 20);
     for (number, example) in tried {
-        is_read(number, example);
+        is_read(Maker::Release, number, example);
     }
+}
+
+#[test]
+fn what_a_newer_mdadm_has_made_is_read_as_well() {
+    let is_kept = |one: &Example| Maker::Newer.folder().join(format!("{}.json", one.name())).is_file();
+    let kept: Vec<Example> = imsm::all().into_iter().filter(is_kept).collect();
+    assert!(kept.len() >= 40, "{}", kept.len());
+    let every = if wants_all() { 1 } else { 4 };
+    let tried = kept.iter().enumerate().step_by(every);
+    tried.for_each(|(number, example)| is_read(Maker::Newer, number, example));
 }
 
 /// Names of disks and of their volume in docs/rescue.md.
@@ -137,7 +151,7 @@ fn the_volume_of_a_board_that_died_is_rescued_by_the_commands_of_the_page() {
     assert_eq!(blocks.len(), 1);
     let example = imsm::all().into_iter().find(|one| one.name() == "2-r0-64k-512-clean").unwrap();
     let folder = pasted::Folder::new();
-    rename(&disks(&example, folder.path()));
+    rename(&disks(Maker::Release, &example, folder.path()));
     let sums = || SERIALS.map(|name| files::sha256(&folder.path().join(format!("{name}.img"))));
     let before = sums();
     let ran = folder.paste(&blocks[0]);
