@@ -78,7 +78,10 @@ pub(crate) async fn plan(program: &Path, query: &str) -> Result<Vec<u8>, Unrepor
 pub(crate) async fn detail(program: &Path, report: &Value) -> Result<Vec<u8>, Unreported> {
     let members = members(report).map_err(Unreported::Asked)?;
     let detail = run(program, "detail", members).await?;
-    detail.map_err(Unreported::Made)
+    detail.map_err(|why| {
+        let way_out = "as the unit's never may: `brindle detail` in a shell tells";
+        Unreported::Made(format!("this console can't read the members, {way_out}: {why}"))
+    })
 }
 
 /// The members of a served array whose superblocks count, by absolute paths.

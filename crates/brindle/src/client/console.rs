@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -69,17 +69,33 @@ fn usual_state() -> Result<PathBuf, Failure> {
 
 /// The token, which is made if there is none. Nobody else can have written it, or can read it.
 fn token(state: &Path, file: &Path) -> Result<String, Failure> {
-    match fs::read_to_string(file) {
-        Ok(token) => return checked(file).map(|()| token.trim().to_owned()),
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(source) => return Err(Failure::system(file.display().to_string(), source)),
-    }
     let failed = |source: io::Error| Failure::output(file.display(), source);
-    DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
-    let token = made().map_err(failed)?;
-    let mut made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).map_err(failed)?;
-    made.write_all(format!("{token}\n").as_bytes()).map_err(failed)?;
-    checked(file).map(|()| token)
+    if !file.try_exists().map_err(|source| Failure::system(file.display().to_string(), source))? {
+        DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
+        make(state, file).map_err(failed)?;
+    }
+    let token =
+        fs::read_to_string(file).map_err(|source| Failure::system(file.display().to_string(), source))?;
+    checked(file).map(|()| token.trim().to_owned())
+}
+
+/// Makes a token that belongs to whom its folder belongs: root may come before the console that root asks for. It has its name once it is
+/// whole, and the first one stays.
+fn make(state: &Path, file: &Path) -> io::Result<()> {
+    let (token, owner) = (made()?, fs::metadata(state)?);
+    let new = state.join(format!("token.{}", std::process::id()));
+    let _ = fs::remove_file(&new); // of a process that was ended
+    let mut made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    let named = made.write_all(format!("{token}\n").as_bytes()).and_then(|()| {
+        if rustix::process::geteuid().is_root() {
+            fchown(&made, Some(owner.uid()), Some(owner.gid()))?;
+        }
+        match fs::hard_link(&new, file) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            linked => linked,
+        }
+    });
+    fs::remove_file(&new).and(named)
 }
 
 fn made() -> io::Result<String> {
@@ -126,6 +142,23 @@ mod tests {
 
     use super::*;
 
+    /// Root, who asks for the token of a service before that has made it, makes one that the service can read.
+    #[test]
+    fn a_token_belongs_to_whom_its_folder_belongs_and_the_first_stays() {
+        let state = tempfile_folder().join("others");
+        fs::create_dir_all(&state).unwrap();
+        let file = state.join("token");
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&state, Some(61000), Some(61000)).unwrap();
+        }
+        let first = token(&state, &file).unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().uid(), fs::metadata(&state).unwrap().uid());
+        make(&state, &file).unwrap();
+        assert_eq!(token(&state, &file).unwrap(), first);
+        assert_eq!(fs::read_dir(&state).unwrap().count(), 1);
+        fs::remove_dir_all(&state).unwrap();
+    }
+
     #[test]
     fn a_token_is_made_once_and_is_nobody_elses() {
         let folder = tempfile_folder();
@@ -143,7 +176,9 @@ mod tests {
     }
 
     fn tempfile_folder() -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("brindle-console-test-{}", std::process::id()));
+        let thread = std::thread::current().id();
+        let folder =
+            std::env::temp_dir().join(format!("brindle-console-test-{}-{thread:?}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         folder
     }
