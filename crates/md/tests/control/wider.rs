@@ -251,7 +251,7 @@ fn a_member_that_dies_leaves_it_going_on() {
     }
 }
 
-/// What each block of 512 bytes may hold: the last change that was acknowledged as stable, and the one under way.
+/// The content that each block of 512 bytes may have: the last change that was acknowledged as stable, and the one under way.
 struct Blocks {
     stable: Vec<Vec<u8>>,
     under_way: Vec<Option<Vec<u8>>>,

@@ -11,7 +11,7 @@ pub(super) const MEMBER: u64 = 256 * MIB;
 /// Mebibytes that are written.
 const REACH: u64 = 256;
 
-/// What is typed behind the script of [`super`].
+/// The lines that follow the script of [`super`].
 pub(super) fn script() -> String {
     include_str!("reclaim.sh").replace("REACH", &REACH.to_string())
 }
