@@ -73,6 +73,8 @@ pub(crate) struct Crew {
     fresh: Cell<u64>,
     /// Parcels sent, and wake-ups of others.
     pub(crate) counts: Cell<(u64, u64)>,
+    /// Parcels that come are left where they are.
+    pub(crate) is_late: Cell<bool>,
 }
 
 /// The most executors of a crew: one bit of a word for each.
@@ -89,6 +91,7 @@ impl Crew {
             lanes: RefCell::new(bells.iter().map(|_| None).collect()),
             fresh: Cell::new(0),
             counts: Cell::default(),
+            is_late: Cell::new(false),
         }
     }
 
@@ -114,6 +117,9 @@ impl Crew {
 
     /// Hands over the parcels that have come, with the numbers of their senders.
     pub(crate) fn take_all(&self, mut to: impl FnMut(usize, &Parcel)) {
+        if self.is_late.get() {
+            return;
+        }
         for from in 0..self.bells.len() {
             let mut taken = 0;
             while taken < 2 * PLACES
@@ -154,7 +160,7 @@ impl Crew {
 
     /// Whether nothing has come that was not taken.
     pub(crate) fn has_nothing(&self) -> bool {
-        self.lanes.borrow().iter().flatten().all(LaneEnd::is_empty)
+        self.is_late.get() || self.lanes.borrow().iter().flatten().all(LaneEnd::is_empty)
     }
 
     /// The executor is about to sleep; false if it must not, for something has come.

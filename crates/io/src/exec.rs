@@ -1,6 +1,7 @@
 //! The executor: tasks, timers, groups of operations, over one reactor on one thread.
 
 mod asking;
+mod ports;
 mod sockets;
 
 use core::cell::{Cell, RefCell};

@@ -71,7 +71,7 @@ pub use op::{
 };
 pub use peers::{PeerUser, peer_user, receive_with};
 pub use pool::Pool;
-pub use reactor::{HandedSocket, Reactor, Unpark};
+pub use reactor::{HandedMember, HandedSocket, Reactor, Unpark};
 pub use served::{Served, ServedRequest};
 pub use table::{Histogram, MAX_SEGMENTS, MemberCounters};
 pub use task::TaskId;

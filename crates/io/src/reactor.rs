@@ -4,6 +4,7 @@ use core::ptr::NonNull;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use crate::device::OpenDevice;
 use crate::op::{Completion, MemberId, MemberInfo, OpKey, OpView, SocketId};
 use crate::time::Instant;
 
@@ -21,6 +22,21 @@ pub(crate) enum HandedEnd {
     Descriptor(OwnedFd),
     /// Its number in a world that both share.
     Number(SocketId),
+}
+
+/// A member that another reactor may ask too, by a way of its own: its *port*. Keeps the device open for as long as it lives.
+#[derive(Debug)]
+pub struct HandedMember(pub(crate) HandedDevice);
+
+/// A member as reactors of a kind hand it over.
+#[derive(Debug)]
+pub(crate) enum HandedDevice {
+    /// Its open device.
+    Open(OpenDevice),
+    /// Its number in a world that both share.
+    Number(MemberId),
+    /// A member that keeps nothing.
+    Null(MemberInfo),
 }
 
 /// Does operations and tells the time. Everything above it is the same code in all four worlds.
@@ -106,6 +122,21 @@ pub unsafe trait Reactor {
     fn adopt_socket(&mut self, _handed: HandedSocket) -> Option<SocketId> {
         None
     }
+
+    /// A member for other reactors, which ask its device by ports of their own. `None` if there is none of that number, or it can't be
+    /// asked so.
+    fn hand_member(&self, _member: MemberId) -> Option<HandedMember> {
+        None
+    }
+
+    /// Opens a port of a member of another reactor; gives its number here. `None` if it can't.
+    fn open_port(&mut self, _handed: &HandedMember) -> Option<MemberId> {
+        None
+    }
+
+    /// Closes a port once what it was asked has completed; whatever it is asked from now on fails with [`crate::OpError::Gone`]. Its
+    /// number may be that of another port later.
+    fn close_port(&mut self, _port: MemberId) {}
 
     /// Calls off every operation on sockets. They, and in their own time all others, complete in the parks that follow.
     fn cancel_all(&mut self);

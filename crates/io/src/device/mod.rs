@@ -59,6 +59,8 @@ pub struct OpenDevice {
     in_memory: bool,
     /// It was opened by its name, which something else may have by now.
     named: bool,
+    /// It is the port of a device that another reactor has, whose lock this is.
+    is_port: bool,
     /// The part of the device that is opened.
     part: Option<Range<u64>>,
     /// Bytes missing at the end of a truncated device.
@@ -230,6 +232,7 @@ impl OpenDevice {
             direct,
             in_memory,
             named: true,
+            is_port: false,
             part: None,
             lacks: 0,
             backing,
@@ -306,8 +309,21 @@ impl OpenDevice {
         Arc::clone(&self.fd)
     }
 
-    /// Ends the lock, on whatever other descriptor it is kept alive.
+    /// The same open file, to be asked by another reactor as well. `None` for lack of descriptors.
+    pub(crate) fn port(&self) -> Option<Self> {
+        let backing = match &self.backing {
+            None => None,
+            Some((file, size)) => Some((file.try_clone().ok()?, *size)),
+        };
+        let (fd, path, part) = (Arc::clone(&self.fd), self.path.clone(), self.part.clone());
+        Some(Self { fd, path, part, backing, is_port: true, ..*self })
+    }
+
+    /// Ends the lock, on whatever other descriptor it is kept alive. That of a port is another reactor's.
     pub(crate) fn unlock(&self) {
+        if self.is_port {
+            return;
+        }
         // Fails for what was never locked.
         let _ = rustix::fs::flock(&self.fd, FlockOperation::Unlock);
     }

@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::op::{Completion, MemberId, MemberInfo, OpError, OpKey, OpKind, OpView, SocketId};
-use crate::reactor::{HandedSocket, Reactor, Unpark};
+use crate::reactor::{HandedMember, HandedSocket, Reactor, Unpark};
 use crate::sim::{Emulation, Stations};
 use crate::time::Instant;
 use crate::uring::Uring;
@@ -301,6 +301,20 @@ unsafe impl Reactor for Emulated {
 
     fn adopt_socket(&mut self, handed: HandedSocket) -> Option<SocketId> {
         self.ring.adopt_socket(handed)
+    }
+
+    /// Of members that are what they are alone: the model of a drive has one queue.
+    fn hand_member(&self, member: MemberId) -> Option<HandedMember> {
+        let is_emulated = matches!(self.state.borrow().members.get(member.place()), Some(Some(_)));
+        if is_emulated { None } else { self.ring.hand_member(member) }
+    }
+
+    fn open_port(&mut self, handed: &HandedMember) -> Option<MemberId> {
+        self.ring.open_port(handed)
+    }
+
+    fn close_port(&mut self, port: MemberId) {
+        self.ring.close_port(port);
     }
 
     fn cancel_all(&mut self) {

@@ -45,6 +45,14 @@ impl Io {
         Loan::next(&self.0.core).await
     }
 
+    /// Has the executor take no parcel that comes, or take them all again: in modelled worlds, where time does not go on while one is on
+    /// its way, this stands for a thread that has just looked at its lanes.
+    pub fn take_parcels_late(&self, late: bool) {
+        if let Some(side) = self.0.core.joined() {
+            side.crew.is_late.set(late);
+        }
+    }
+
     /// Turns of each executor of the crew so far, by their numbers; nothing without a crew.
     pub fn crew_turns(&self) -> Vec<u64> {
         self.0.core.joined().map_or_else(Vec::new, |side| side.crew.turns())

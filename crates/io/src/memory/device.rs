@@ -68,6 +68,11 @@ impl RamDevice {
         }
     }
 
+    /// Whether it keeps nothing.
+    pub(super) fn is_null(&self) -> bool {
+        self.null
+    }
+
     #[inline]
     pub(super) fn run(&mut self, op: &OpView<'_>) -> Result<u64, OpError> {
         if self.faulty && self.gone {

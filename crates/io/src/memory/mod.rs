@@ -14,7 +14,7 @@ use crate::bounce::SharedMemory;
 use crate::op::{
     Completion, MemberId, MemberInfo, OpClass, OpError, OpKey, OpKind, OpView, PathTarget, Segment, SocketId,
 };
-use crate::reactor::{Reactor, Unpark};
+use crate::reactor::{HandedDevice, HandedMember, Reactor, Unpark};
 use crate::time::{Clock, Instant};
 use device::{MISALIGNED, RamDevice};
 pub(crate) use pipe::Pipes;
@@ -405,6 +405,20 @@ unsafe impl Reactor for Memory {
 
     fn is_in_memory(&self, member: MemberId) -> bool {
         self.0.borrow().devices.get(member.place()).is_some_and(|device| device.in_memory)
+    }
+
+    /// Of null members alone: bytes in RAM are this thread's.
+    fn hand_member(&self, member: MemberId) -> Option<HandedMember> {
+        let state = self.0.borrow();
+        let device = state.devices.get(member.place()).filter(|device| device.is_null())?;
+        Some(HandedMember(HandedDevice::Null(device.info)))
+    }
+
+    fn open_port(&mut self, handed: &HandedMember) -> Option<MemberId> {
+        let HandedDevice::Null(info) = handed.0 else { return None };
+        let port = self.add_null(info.size);
+        self.set_info(port, |own| *own = info);
+        Some(port)
     }
 
     fn close_socket(&mut self, socket: SocketId) {

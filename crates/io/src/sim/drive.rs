@@ -53,6 +53,11 @@ pub(super) struct Flying {
 }
 
 impl Flying {
+    /// From now on no memory is read or written for it.
+    pub(super) fn forget_memory(&mut self) {
+        self.segments = &[];
+    }
+
     fn segments(&self) -> &[Segment] {
         // SAFETY: the caller of `submit` keeps the array valid until the completion; an operation leaves the list of those
         // that fly before its completion is handed back.

@@ -37,7 +37,7 @@ use std::rc::Rc;
 
 use crate::exec::Io;
 use crate::op::{Completion, MemberId, MemberInfo, OpClass, OpKey, OpKind, OpView, SocketId};
-use crate::reactor::{HandedEnd, HandedSocket, Reactor, Unpark};
+use crate::reactor::{HandedDevice, HandedEnd, HandedMember, HandedSocket, Reactor, Unpark};
 use crate::time::{Duration, Instant};
 use content::Unwritten;
 pub use curve::Curve;
@@ -431,5 +431,9 @@ unsafe impl Reactor for Sim {
 
     fn adopt_socket(&mut self, handed: HandedSocket) -> Option<SocketId> {
         ports::number(&handed)
+    }
+
+    fn hand_member(&self, member: MemberId) -> Option<HandedMember> {
+        self.member_info(member).map(|_| HandedMember(HandedDevice::Number(member)))
     }
 }

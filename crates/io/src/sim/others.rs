@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::drive::Flying;
 use super::rng::Rng;
 use crate::exec::Io;
-use crate::op::{Completion, OpKey};
+use crate::op::{Completion, OpKey, OpKind};
 use crate::reactor::Unpark;
 
 /// In keys of operations the number of the executor stands above this many bits.
@@ -32,6 +33,21 @@ pub(super) struct Port {
     pub(super) completed: Vec<Completion>,
     /// The moment at which it wants to be driven at the latest.
     pub(super) until: Option<u64>,
+    /// Its operations on drives, by its own keys.
+    flying: Vec<Option<Flying>>,
+}
+
+/// The operation of a key that is no operation of the first executor's.
+#[cold]
+#[inline(never)]
+pub(super) fn flying_beyond(others: &Others, key: u32) -> Option<&Flying> {
+    let port = others.ports.get((key >> KEY_BITS).checked_sub(1)? as usize)?;
+    port.flying.get(own_key(key) as usize)?.as_ref()
+}
+
+/// The key by which its port knows an operation.
+fn own_key(key: u32) -> u32 {
+    key & ((1 << KEY_BITS) - 1)
 }
 
 impl Others {
@@ -63,7 +79,7 @@ impl Others {
 
     /// Whether executor number `at` has something to do now.
     fn has_work(&self, at: usize, now: u64) -> bool {
-        let Port { completed, until } = &self.ports[at];
+        let Port { completed, until, .. } = &self.ports[at];
         !completed.is_empty() || until.is_some_and(|until| until <= now) || self.executors[at].has_work()
     }
 
@@ -82,6 +98,40 @@ impl Others {
 }
 
 impl Others {
+    /// The operation of a port's key; the place for it, if it has none so far.
+    pub(super) fn flying_mut(&mut self, key: u32) -> Option<&mut Option<Flying>> {
+        let port = self.ports.get_mut((key >> KEY_BITS).checked_sub(1)? as usize)?;
+        let at = own_key(key) as usize;
+        if at >= port.flying.len() {
+            port.flying.resize(at + 1, None);
+        }
+        Some(&mut port.flying[at])
+    }
+
+    /// Operations that are under way on drives for all ports.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = OpKind> + '_ {
+        self.ports.iter().flat_map(|port| &port.flying).flatten().map(|op| op.kind)
+    }
+
+    /// Takes all operations on drives of all ports, with their keys.
+    pub(super) fn take_flying(&mut self) -> Vec<(u32, Flying)> {
+        let mut taken = Vec::new();
+        for (number, port) in (1..).zip(&mut self.ports) {
+            for (key, op) in (0..).zip(&mut port.flying) {
+                taken.extend(op.take().map(|op| (key | number << KEY_BITS, op)));
+            }
+        }
+        taken
+    }
+
+    /// An executor has ended: its memory is touched no more, whatever drives still have of it.
+    pub(super) fn let_go(&mut self, number: usize) {
+        let port = &mut self.ports[number - 1];
+        port.completed.clear();
+        port.until = None;
+        port.flying.iter_mut().flatten().for_each(Flying::forget_memory);
+    }
+
     /// Gives each its completions: what is left is the first one's.
     pub(super) fn sort(&mut self, completed: &mut Vec<Completion>) {
         if self.ports.is_empty() {
@@ -89,7 +139,7 @@ impl Others {
         }
         let theirs = completed.extract_if(.., |completion| completion.key.0 >> KEY_BITS > 0);
         for Completion { key, result } in theirs {
-            let (port, key) = (key.0 >> KEY_BITS, OpKey(key.0 & ((1 << KEY_BITS) - 1)));
+            let (port, key) = (key.0 >> KEY_BITS, OpKey(own_key(key.0)));
             self.ports[port as usize - 1].completed.push(Completion { key, result });
         }
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::agenda::Agenda;
 use super::drive::{Drive, Flying};
 use super::faults::Faults;
-use super::others::Others;
+use super::others::{KEY_BITS, Others, flying_beyond};
 use super::rng::Rng;
 use super::stations::Uplink;
 use super::trace::{Trace, bytes_of, words};
@@ -198,11 +198,10 @@ impl SimWorld {
             return;
         }
         flying.changes = self.note_change(member, key, &flying);
-        let at = key.0 as usize;
-        if at >= self.flying.len() {
-            self.flying.resize(at + 1, None);
+        match self.flying.get_mut(key.0 as usize) {
+            Some(place) => *place = Some(flying),
+            None => self.put_beyond(key, flying),
         }
-        self.flying[at] = Some(flying);
         if let Some(bounce) = bounce {
             self.bounces.insert(key.0, bounce);
         }
@@ -219,7 +218,7 @@ impl SimWorld {
         let over = || changing.over(&range).first().map(|&first| *changing.get(first));
         if self.hostility.overlaps != Overlaps::Allowed
             && changing.last_over(&range).is_some()
-            && let Some(first) = over().and_then(|first| self.flying[first.0 as usize])
+            && let Some(first) = over().and_then(|first| find(&self.flying, &self.others, first.0))
             && let Some((start, len, _)) = first.change()
         {
             let overlap = Overlap {
@@ -237,7 +236,7 @@ impl SimWorld {
 
     /// An operation has its channel.
     fn begin(&mut self, key: OpKey) {
-        let Some(op) = &mut self.flying[key.0 as usize] else { return };
+        let Some(op) = find_mut(&mut self.flying, &mut self.others, key.0) else { return };
         let Some(member) = op.kind.member() else { return };
         let drive = &mut self.drives[member.place()];
         let latency = drive.timing.latency(self.now, op.kind, op.len, &mut self.rng);
@@ -318,13 +317,14 @@ impl SimWorld {
     }
 
     fn nothing_to_come(&self) -> ! {
-        let kinds: Vec<_> = self.flying.iter().flatten().map(|op| op.kind).collect();
+        let mut kinds: Vec<_> = self.flying.iter().flatten().map(|op| op.kind).collect();
+        kinds.extend(self.others.kinds());
         panic!("every task waits, for nothing that could come; on drives that hang: {kinds:?}")
     }
 
     /// Puts an event of a drive that hangs aside.
     fn hangs(&mut self, key: u32, event: SimEvent) -> Option<MemberId> {
-        let member = self.flying[key as usize]?.kind.member()?;
+        let member = find(&self.flying, &self.others, key)?.kind.member()?;
         let faults = &self.drives[member.place()].faults;
         if faults.hangs {
             self.hung.push((member, event));
@@ -337,7 +337,7 @@ impl SimWorld {
     #[inline(always)]
     fn ready(&mut self, key: u32, event: SimEvent) {
         let Some(member) = self.hangs(key, event) else { return };
-        let Some(op) = self.flying[key as usize] else { return };
+        let Some(&op) = find(&self.flying, &self.others, key) else { return };
         let drive = &mut self.drives[member.place()];
         let slowness = u64::from(drive.faults.slowness.max(1));
         match drive.timing.transfer(self.now, op.kind, op.len, slowness, &mut self.uplink) {
@@ -354,7 +354,11 @@ impl SimWorld {
         }
         // The deed before the step may have made it hang.
         let Some(member) = self.hangs(key, event).filter(|&of| of == member) else { return };
-        let Some(op) = self.flying[key as usize].take() else { return };
+        let taken = match self.flying.get_mut(key as usize) {
+            Some(op) => op.take(),
+            None => self.take_beyond(key),
+        };
+        let Some(op) = taken else { return };
         if let OpKind::Read { offset, .. } = op.kind {
             // A read may see part of a write under way.
             self.let_land(member, offset..offset.saturating_add(op.len));
@@ -413,8 +417,8 @@ impl SimWorld {
         }
         for change in drive.changing.over(&range) {
             let key = *drive.changing.get(change);
-            if let Some(op) = self.flying[key.0 as usize] {
-                drive.cut_off(&op, false, &mut self.rng);
+            if let Some(op) = find(&self.flying, &self.others, key.0) {
+                drive.cut_off(op, false, &mut self.rng);
             }
         }
     }
@@ -422,9 +426,9 @@ impl SimWorld {
     /// All that is under way takes its effect in part; gives the keys.
     fn cut_off(&mut self, power: bool) -> Vec<OpKey> {
         let mut keys = Vec::new();
-        for (key, op) in self.flying.iter_mut().enumerate() {
-            let Some(op) = op.take() else { continue };
-            keys.push(OpKey(key as u32));
+        let own = (0..).zip(&mut self.flying).filter_map(|(key, op)| Some((key, op.take()?)));
+        for (key, op) in own.chain(self.others.take_flying()) {
+            keys.push(OpKey(key));
             if let Some(drive) = op.kind.member().and_then(|member| self.drives.get_mut(member.place())) {
                 drive.cut_off(&op, power, &mut self.rng);
             }
@@ -475,11 +479,38 @@ impl SimWorld {
         self.completed.extend(self.frozen.drain(..).map(cancelled));
     }
 
+    /// The operation of a key beyond those that the first executor has had so far: a new one, or another's.
+    #[cold]
+    #[inline(never)]
+    fn put_beyond(&mut self, key: OpKey, flying: Flying) {
+        if let Some(place) = self.others.flying_mut(key.0) {
+            *place = Some(flying);
+            return;
+        }
+        self.flying.resize(key.0 as usize + 1, None);
+        self.flying[key.0 as usize] = Some(flying);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_beyond(&mut self, key: u32) -> Option<Flying> {
+        self.others.flying_mut(key)?.take()
+    }
+
+    /// An executor beside the first has ended.
+    pub(super) fn detach_port(&mut self, number: usize) {
+        self.others.let_go(number);
+        self.bounces.retain(|key, _| key >> KEY_BITS != number as u32);
+    }
+
     /// The executor has ended: operations that drives still have in hand take effect in part, without a completion.
     pub(super) fn detach(&mut self) {
         self.attached = false;
-        if self.flying.iter().any(Option::is_some) {
-            self.cut_off(false);
+        self.sort_completions();
+        if self.flying.iter().any(Option::is_some) || self.others.kinds().next().is_some() {
+            let cut_off = self.cut_off(false);
+            let cancelled = |key| Completion { key, result: Err(OpError::Cancelled) };
+            self.others.sort(&mut cut_off.into_iter().map(cancelled).collect());
             self.agenda.retain(|event| !matches!(event, SimEvent::Ready(_) | SimEvent::Done(_)));
             self.hung.clear();
             self.drives.iter_mut().for_each(Drive::forget_work);
@@ -488,6 +519,28 @@ impl SimWorld {
         self.bounces.clear();
         self.shared = SharedMemory::default();
         self.completed.clear();
+    }
+}
+
+/// The operation of a key. Those of executors beside the first are found where a check of bounds would fail: the others pay nothing for
+/// them.
+#[inline(always)]
+fn find<'a>(flying: &'a [Option<Flying>], others: &'a Others, key: u32) -> Option<&'a Flying> {
+    match flying.get(key as usize) {
+        Some(op) => op.as_ref(),
+        None => flying_beyond(others, key),
+    }
+}
+
+#[inline(always)]
+fn find_mut<'a>(
+    flying: &'a mut [Option<Flying>],
+    others: &'a mut Others,
+    key: u32,
+) -> Option<&'a mut Flying> {
+    match flying.get_mut(key as usize) {
+        Some(op) => op.as_mut(),
+        None => others.flying_mut(key)?.as_mut(),
     }
 }
 

@@ -63,6 +63,8 @@ struct UringMember {
     lost: Option<OpError>,
     /// [`Members::look`] when it was looked at.
     looked_in: u64,
+    /// It is a member of another ring, too.
+    is_port: bool,
 }
 
 pub(super) struct Members {
@@ -89,6 +91,33 @@ impl Members {
 
     pub(super) fn add(&mut self, engine: &Engine, device: OpenDevice) -> MemberId {
         let id = self.members.len() as u32;
+        self.give_workers(engine, device.may_wait());
+        let member = self.opened(engine, id, device);
+        self.members.push(member);
+        MemberId::device(id)
+    }
+
+    /// Another way to the device of a member, for another ring. `None` of one that is closed.
+    pub(super) fn port(&self, member: MemberId) -> Option<OpenDevice> {
+        self.get(member)?.device.as_ref()?.port()
+    }
+
+    /// Adds a port, in the place of one that is closed if there is one.
+    pub(super) fn open_port(&mut self, engine: &Engine, device: OpenDevice) -> MemberId {
+        let is_free =
+            |member: &UringMember| member.is_port && member.device.is_none() && member.in_flight == 0;
+        let Some(at) = self.members.iter().position(is_free) else {
+            let id = self.add(engine, device);
+            self.members[id.place()].is_port = true;
+            return id;
+        };
+        let member = self.opened(engine, at as u32, device);
+        self.members[at] = UringMember { is_port: true, ..member };
+        MemberId::device(at as u32)
+    }
+
+    /// A member with an open device, at its place in the kernel's table.
+    fn opened(&self, engine: &Engine, id: u32, device: OpenDevice) -> UringMember {
         let fd = device.as_fd().as_raw_fd();
         let registered = self.has_table
             && id < PLACES
@@ -100,9 +129,8 @@ impl Members {
         let mut flags = squeue::Flags::empty();
         flags.set(squeue::Flags::FIXED_FILE, registered);
         flags.set(squeue::Flags::ASYNC, device.may_wait());
-        self.give_workers(engine, device.may_wait());
         let origin = Origin::of(&device);
-        self.members.push(UringMember {
+        UringMember {
             origin,
             file: AskedFile { target, flags, start: device.start() },
             device: Some(device),
@@ -113,8 +141,8 @@ impl Members {
             shorter: false,
             lost: None,
             looked_in: 0,
-        });
-        MemberId::device(id)
+            is_port: false,
+        }
     }
 
     /// Lets the kernel have more workers for one more member: one that hangs must not hold those of the others. A worker

@@ -31,7 +31,7 @@ use std::rc::Rc;
 
 use crate::device::OpenDevice;
 use crate::op::{Completion, Mapped, MemberId, MemberInfo, OpError, OpKey, OpKind, OpView, Probe, SocketId};
-use crate::reactor::{HandedEnd, HandedSocket, Reactor, Unpark};
+use crate::reactor::{HandedDevice, HandedEnd, HandedMember, HandedSocket, Reactor, Unpark};
 use crate::threads::Threads;
 use crate::time::{Clock, Duration, Instant};
 use arenas::Arenas;
@@ -262,6 +262,21 @@ unsafe impl Reactor for Uring {
 
     fn local(&self, socket: SocketId) -> Option<SocketAddr> {
         self.local_addr(socket)
+    }
+
+    fn hand_member(&self, member: MemberId) -> Option<HandedMember> {
+        let port = self.0.borrow().members.port(member)?;
+        Some(HandedMember(HandedDevice::Open(port)))
+    }
+
+    fn open_port(&mut self, handed: &HandedMember) -> Option<MemberId> {
+        let HandedDevice::Open(device) = &handed.0 else { return None };
+        let state = &mut *self.0.borrow_mut();
+        Some(state.members.open_port(&state.engine, device.port()?))
+    }
+
+    fn close_port(&mut self, port: MemberId) {
+        self.close_member(port);
     }
 
     fn release_socket(&mut self, socket: SocketId) -> Option<HandedSocket> {
