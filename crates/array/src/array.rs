@@ -12,8 +12,9 @@ use brindle_members::direct::{read_alone, write_alone};
 use brindle_members::door::Moved;
 use brindle_members::members::{Dependence, Device, Members, RoleState};
 use brindle_members::process::Speeds;
-use brindle_volume::{Allocation, Limits, Volume, VolumeError, Wanted, ZeroOptions};
+use brindle_volume::{Allocation, Limits, Ticket, Volume, VolumeError, Wanted, ZeroOptions};
 
+use crate::channels::Channels;
 use crate::config::{Access, OpenConfig};
 use crate::core::Core;
 use crate::data::report::SyncReport;
@@ -67,6 +68,7 @@ pub(crate) struct Beginning {
     /// From where on redundancy is in doubt.
     pub(crate) in_doubt: Option<u64>,
     pub(crate) events: Rc<Events>,
+    pub(crate) channels: Rc<Channels>,
 }
 
 /// A core, and where on its members the array's bytes live.
@@ -119,7 +121,8 @@ impl Array {
         let Opening { geometry, border, members, ledger } = opening;
         let (ledger, events): (Rc<dyn Ledger>, _) = (Rc::from(ledger), Rc::new(Events::new(io)));
         let in_doubt = ledger.in_doubt();
-        let beginning = Beginning { geometry, border, members, ledger, in_doubt, events };
+        let channels = Channels::new(io);
+        let beginning = Beginning { geometry, border, members, ledger, in_doubt, events, channels };
         Self(Lineage::new(Running::new(io, beginning, config)))
     }
 }
@@ -127,7 +130,7 @@ impl Array {
 impl Running {
     /// The run over these members.
     pub(crate) fn new(io: &Io, beginning: Beginning, config: &OpenConfig) -> Self {
-        let Beginning { geometry, border, members, ledger, in_doubt, events } = beginning;
+        let Beginning { geometry, border, members, ledger, in_doubt, events, channels } = beginning;
         let (members, bitmap) = (Rc::new(members), ledger.bitmap());
         let can_lose = can_lose(&geometry, border.as_ref());
         // The last copy of a mirror differs from no other, whatever is on record.
@@ -143,7 +146,7 @@ impl Running {
         let dependence =
             Dependence { redundant: geometry.level().is_redundant(), coupled: has_parity(&geometry) };
         let found = State { dirty: false, resync_offset: in_doubt };
-        let record = KeptRecord { ledger, found, sync_map, events };
+        let record = KeptRecord { ledger, found, sync_map, events, channels };
         let keeper = Keeper::new(io, Rc::clone(&members), can_lose, dependence, record, config.clone());
         // Nothing is put on record for what does not change.
         let writes = config.access == Access::ReadWrite;
@@ -482,6 +485,10 @@ impl Volume for Array {
             Placement::Split(_) => found.push(Allocation { len, hole: false, zero: false }),
         }
         Ok(())
+    }
+
+    fn ticket(&self, to: usize) -> Option<Ticket> {
+        self.seed(to)
     }
 
     async fn compare_and_write(

@@ -207,5 +207,6 @@ impl Owner for Core {
 
     fn looked(&self) {
         self.copies.get().into_iter().for_each(Copies::renew_if_pinned);
+        self.keeper.channels.look(true);
     }
 }

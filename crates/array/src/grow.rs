@@ -115,6 +115,8 @@ impl Array {
         }
         let _growing = Growing(self.clone());
         let core = &running.core;
+        // The record waits until none reads by the present shape.
+        core.keeper.channels.look(false);
         let hurry = core.io.hurrying();
         let _claim = core.claims.claim(0..u64::MAX).await;
         self.caught_up().await;
@@ -326,6 +328,7 @@ impl Array {
             ledger: Rc::clone(&core.keeper.ledger),
             in_doubt,
             events: Rc::clone(core.keeper.events()),
+            channels: Rc::clone(&core.keeper.channels),
         };
         let mut new = Running::new(&core.io, beginning, config);
         new.shapes = old.shapes + 1;
@@ -337,6 +340,7 @@ impl Array {
         self.0.succeed(new);
         core.intent.set_bitmap(None, 0);
         core.members.changed().notify();
+        self.tell_channels();
         drop(self.clone().tried_again().watched().recovered().cleared_lazily());
     }
 }

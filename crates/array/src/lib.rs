@@ -5,6 +5,8 @@
 
 mod array;
 pub mod bitmap;
+mod channel;
+mod channels;
 mod claims;
 mod config;
 mod core;
@@ -30,6 +32,7 @@ mod second_devices;
 mod sharing;
 mod sweep;
 pub mod sync_len;
+mod whole;
 mod write_behind;
 
 pub use array::{Array, Border, Opening, Outcome};
@@ -41,6 +44,8 @@ pub use brindle_members::members::{Device, Flags, RoleState};
 pub use brindle_members::patience::Patience;
 pub use brindle_members::process::{Progress, Speeds};
 pub use brindle_volume::Volume;
+pub use channel::{ChannelTable, Channeled};
+pub use channels::shared::Given;
 pub use config::{Access, OnFull, OpenConfig, ReadPolicy, Recovery};
 pub use data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 pub use detail::{BitmapDetail, Detail, DeviceDetail, DeviceState, RoleDetail};

@@ -66,6 +66,9 @@ impl Array {
         }
         let core = &self.0.core;
         core.io.hurry();
+        // Members may be taken away once this returns.
+        core.keeper.channels.end();
+        core.keeper.channels.taken().await;
         let stopped = core.keeper.stop().await;
         if core.superseded.get() {
             // It has got another shape meanwhile: the run to be ended is that one's.

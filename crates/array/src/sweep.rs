@@ -344,7 +344,8 @@ impl Windowed for Over {
     type Outcome = Result<SyncReport, VolumeError>;
 
     fn requests(&self) -> u64 {
-        self.array.0.core.requests.get()
+        let core = &self.array.0.core;
+        core.requests.get() + core.keeper.channels.requests()
     }
 
     fn place(&self, next: u64, total: u64) -> (u64, u64) {

@@ -4,6 +4,8 @@
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use brindle_io::Io;
 
@@ -18,6 +20,8 @@ pub struct Gate {
     /// No client may use the volume for the time being.
     withdrawn: Rc<Cell<bool>>,
     pacer: Rc<RefCell<Option<Rc<Pacer>>>>,
+    /// Whether there is a pacer, for other reactors.
+    paced: Arc<AtomicBool>,
     /// The gate stays open, whoever holds the volume.
     shared: bool,
     /// The clients that may use the volume; `None` for all that come.
@@ -51,6 +55,7 @@ impl Gate {
             closed: Cell::default(),
             withdrawn,
             pacer,
+            paced: Arc::clone(&self.paced),
             shared: self.shared,
             access: Rc::clone(&self.access),
         }
@@ -91,6 +96,7 @@ impl Gate {
     /// Sets other limits, which hold for waiting requests, too.
     pub fn set_rates(&self, io: &Io, rates: Rates) {
         let pacer = rates.limit().then(|| Rc::new(Pacer::new(io, rates)));
+        self.paced.store(pacer.is_some(), Ordering::Relaxed);
         let old = self.pacer.replace(pacer);
         if let Some(old) = old {
             old.end();
@@ -101,6 +107,11 @@ impl Gate {
     #[inline]
     pub(crate) fn is_paced(&self) -> bool {
         self.pacer.borrow().is_some()
+    }
+
+    /// Whether requests have to wait, for other reactors, which have each let through here then.
+    pub(crate) fn paced(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.paced)
     }
 
     /// Waits until so much is due. Bytes are charged part by part: a wait that is dropped has used up little of what it has not had.

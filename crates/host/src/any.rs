@@ -1,9 +1,9 @@
 //! Volumes of several kinds behind one type: an export serves any of them.
 
-use brindle_array::Array;
+use brindle_array::{Array, Channeled};
 use brindle_io::Slice;
 use brindle_pool::PoolVolume;
-use brindle_volume::{Allocation, Forwarded, Limits, Volume, VolumeError, Wanted, ZeroOptions};
+use brindle_volume::{Allocation, Limits, Ticket, Volume, VolumeError, Wanted, ZeroOptions};
 
 /// A volume that a host can serve. Matched where a request comes in: no `dyn`, and no future of its own on the heap.
 #[derive(Clone)]
@@ -13,7 +13,7 @@ pub enum Any {
     /// A volume of a pool.
     Pool(PoolVolume),
     /// A volume of another reactor.
-    Forwarded(Forwarded),
+    Away(Channeled),
 }
 
 impl Volume for Any {
@@ -21,7 +21,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.limits(),
             Self::Pool(volume) => volume.limits(),
-            Self::Forwarded(volume) => volume.limits(),
+            Self::Away(volume) => volume.limits(),
         }
     }
 
@@ -29,7 +29,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.read(offset, into).await,
             Self::Pool(volume) => volume.read(offset, into).await,
-            Self::Forwarded(volume) => volume.read(offset, into).await,
+            Self::Away(volume) => volume.read(offset, into).await,
         }
     }
 
@@ -37,7 +37,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.write(offset, from, fua).await,
             Self::Pool(volume) => volume.write(offset, from, fua).await,
-            Self::Forwarded(volume) => volume.write(offset, from, fua).await,
+            Self::Away(volume) => volume.write(offset, from, fua).await,
         }
     }
 
@@ -45,7 +45,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.comes(offset, len),
             Self::Pool(volume) => volume.comes(offset, len),
-            Self::Forwarded(volume) => volume.comes(offset, len),
+            Self::Away(volume) => volume.comes(offset, len),
         }
     }
 
@@ -53,7 +53,15 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.came(stream),
             Self::Pool(volume) => volume.came(stream),
-            Self::Forwarded(volume) => volume.came(stream),
+            Self::Away(volume) => volume.came(stream),
+        }
+    }
+
+    fn ticket(&self, to: usize) -> Option<Ticket> {
+        match self {
+            Self::Array(array) => array.ticket(to),
+            Self::Pool(volume) => volume.ticket(to),
+            Self::Away(volume) => volume.ticket(to),
         }
     }
 
@@ -61,7 +69,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.flush().await,
             Self::Pool(volume) => volume.flush().await,
-            Self::Forwarded(volume) => volume.flush().await,
+            Self::Away(volume) => volume.flush().await,
         }
     }
 
@@ -69,7 +77,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.discard(offset, len).await,
             Self::Pool(volume) => volume.discard(offset, len).await,
-            Self::Forwarded(volume) => volume.discard(offset, len).await,
+            Self::Away(volume) => volume.discard(offset, len).await,
         }
     }
 
@@ -77,7 +85,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.write_zeroes(offset, len, options).await,
             Self::Pool(volume) => volume.write_zeroes(offset, len, options).await,
-            Self::Forwarded(volume) => volume.write_zeroes(offset, len, options).await,
+            Self::Away(volume) => volume.write_zeroes(offset, len, options).await,
         }
     }
 
@@ -93,9 +101,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.compare_and_write(offset, expected, new, scratch, fua, wanted).await,
             Self::Pool(volume) => volume.compare_and_write(offset, expected, new, scratch, fua, wanted).await,
-            Self::Forwarded(volume) => {
-                volume.compare_and_write(offset, expected, new, scratch, fua, wanted).await
-            }
+            Self::Away(volume) => volume.compare_and_write(offset, expected, new, scratch, fua, wanted).await,
         }
     }
 
@@ -108,7 +114,7 @@ impl Volume for Any {
         match self {
             Self::Array(array) => array.allocation(offset, len, found).await,
             Self::Pool(volume) => volume.allocation(offset, len, found).await,
-            Self::Forwarded(volume) => volume.allocation(offset, len, found).await,
+            Self::Away(volume) => volume.allocation(offset, len, found).await,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The members of an owner by role, and the operations that each may get.
 
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, OnceCell, RefCell};
 use core::ops::Range;
 
 use brindle_io::sync::Notify;
@@ -79,6 +79,8 @@ pub struct Members {
     change_pending: Cell<bool>,
     /// Wakes tasks that wait for a role to change.
     changed: Notify,
+    /// Called with each change, before anybody else finds it.
+    watcher: OnceCell<Box<dyn Fn()>>,
 }
 
 impl Members {
@@ -100,6 +102,7 @@ impl Members {
             failures: Cell::new(0),
             change_pending: Cell::new(false),
             changed: Notify::new(io),
+            watcher: OnceCell::new(),
         };
         members.recount();
         members
@@ -134,6 +137,14 @@ impl Members {
         let unrecorded = count(|role| role.bad_unrecorded.get()) + u16::from(self.change_pending.get());
         self.unsettled.set(self.lost.get() + unrecorded);
         self.changed.notify();
+        if let Some(watcher) = self.watcher.get() {
+            watcher();
+        }
+    }
+
+    /// Has `watcher` called with each change of the state of a role, within the poll that changes it. There is one.
+    pub fn watch_with(&self, watcher: impl Fn() + 'static) {
+        self.watcher.get_or_init(|| Box::new(watcher));
     }
 
     /// Notified when the state of a role has changed, and when other work on a role may have become possible.

@@ -3,6 +3,7 @@
 //! The contract stands at [`Volume`]. Memory and members' errors are those of `brindle-io`; who serves a volume, and which
 //! array or pool it is, is unknown here. A volume can be a member ([`nest`]), and a member a volume ([`LoneMember`]).
 
+mod distant;
 mod error;
 pub mod forwarded;
 mod limits;
@@ -11,6 +12,7 @@ pub mod nest;
 mod slices;
 mod volume;
 
+pub use distant::{Distant, Ticket};
 pub use error::VolumeError;
 pub use forwarded::{Forward, Forwarded};
 pub use limits::Limits;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use brindle_io::Slice;
 
-use crate::{Limits, VolumeError};
+use crate::{Limits, Ticket, VolumeError};
 
 /// How zeroes may be made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -193,6 +193,13 @@ pub trait Volume {
     ) -> Result<Option<u64>, VolumeError> {
         let _ = (offset, expected, new, scratch, fua, wanted);
         Err(VolumeError::Unsupported)
+    }
+
+    /// A ticket with which another executor of the crew, of this number, carries out some requests of the volume by itself. `None`: all are
+    /// carried out where the volume is, which is the default.
+    fn ticket(&self, to: usize) -> Option<Ticket> {
+        let _ = to;
+        None
     }
 
     /// Appends stretches that begin at `offset`, one after the other, and cover no more than `len` bytes: at least one, if

@@ -6,6 +6,7 @@ use brindle_io::Slice;
 use brindle_layout::Striped;
 use brindle_members::direct::{Stretch, send_writes};
 use brindle_members::door::{Done, Door, Moved};
+use brindle_members::members::Members;
 use brindle_members::spans::Spans;
 use brindle_volume::{VolumeError, ZeroOptions};
 
@@ -39,9 +40,7 @@ impl Stripes {
     /// member can't give it.
     #[inline(always)]
     pub(crate) fn place(&self, at: u64) -> Option<Stretch> {
-        let extent = self.map.locate(at);
-        let device = self.core.members.readable(extent.member, u64::MAX)?;
-        Some(Stretch { device, offset: extent.offset, len: extent.len })
+        place(&self.map, &self.core.members, at)
     }
 
     /// The reader's error after a read failed: no other member has these bytes.
@@ -129,4 +128,12 @@ impl Stripes {
         }
         spans
     }
+}
+
+/// The member and offset that hold a byte of such an array, if they can be read.
+#[inline(always)]
+pub(crate) fn place(map: &Striped, members: &Members, at: u64) -> Option<Stretch> {
+    let extent = map.locate(at);
+    let device = members.readable(extent.member, u64::MAX)?;
+    Some(Stretch { device, offset: extent.offset, len: extent.len })
 }

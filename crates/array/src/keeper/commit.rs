@@ -21,6 +21,7 @@ impl Keeper {
     pub(crate) async fn commit(&self) -> Result<(), VolumeError> {
         debug_assert!(self.turns.is_taken() && self.recorded, "the record is changed without the turn");
         loop {
+            self.channels.taken().await;
             self.bring_up().await?;
             self.check_orphans()?;
             debug_assert!(

@@ -23,6 +23,7 @@ use brindle_members::members::{Dependence, Members, RoleState};
 use brindle_members::turn::{Turns, in_turn};
 use brindle_volume::VolumeError;
 
+use crate::channels::Channels;
 use crate::config::OpenConfig;
 use crate::ledger::{Failed, Ledger, State};
 use crate::no_space::ranges::AwaitingSpace;
@@ -46,6 +47,7 @@ pub(crate) struct KeptRecord {
     /// Where redundancy is in sync.
     pub(crate) sync_map: SyncMap,
     pub(crate) events: Rc<Events>,
+    pub(crate) channels: Rc<Channels>,
 }
 
 /// Why the array takes no writes any more.
@@ -95,6 +97,8 @@ pub(crate) struct Keeper {
     events: Rc<Events>,
     flushes: Rc<Flushes>,
     pub(crate) awaiting_space: AwaitingSpace,
+    /// Reactors that read the array beside this one. Who relies on a loss waits until none of them reads by what was before.
+    pub(crate) channels: Rc<Channels>,
 }
 
 impl Keeper {
@@ -107,7 +111,7 @@ impl Keeper {
         record: KeptRecord,
         config: OpenConfig,
     ) -> Rc<Self> {
-        let KeptRecord { ledger, found, sync_map, events } = record;
+        let KeptRecord { ledger, found, sync_map, events, channels } = record;
         let presumed = Presumed::of(ledger.presumed());
         let keeper = Rc::new_cyclic(|me: &Weak<Self>| Self {
             me: me.clone(),
@@ -135,6 +139,7 @@ impl Keeper {
             changing: Cell::new(None),
             sync_map,
             presumed,
+            channels,
         });
         let me = Rc::downgrade(&keeper);
         keeper.ledger.when_lost(Rc::new(move |device, why| {
@@ -325,6 +330,10 @@ impl Keeper {
             if let Some(change) = change {
                 change.await?;
             }
+            // Without a record, too.
+            if let Some(channels) = me.upgrade().map(|keeper| Rc::clone(&keeper.channels)) {
+                channels.taken().await;
+            }
             let broken = me.upgrade().is_some_and(|keeper| keeper.is_broken());
             if broken { Err(VolumeError::TooManyLost) } else { Ok(()) }
         }
@@ -336,7 +345,7 @@ impl Keeper {
 
     /// A record is due before success may be acknowledged, or success may not be acknowledged any more.
     pub(crate) fn is_record_pending(&self) -> bool {
-        self.is_due() || self.is_broken()
+        self.is_due() || self.is_broken() || self.channels.is_untaken()
     }
 
     /// Another array that shares the device has lost it: this one does without it from now on, or is broken. The loss
@@ -439,6 +448,7 @@ impl Keeper {
         }
         self.closed.set(Closed::Broken);
         self.ready.set(false);
+        self.channels.look(false);
         for &(role, why) in members {
             self.note_member(role, EventKind::Broken, why, None);
         }

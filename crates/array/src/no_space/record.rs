@@ -22,6 +22,7 @@ impl Keeper {
     pub(crate) fn await_space(&self, range: Range<u64>, members: &[(u16, Cause)]) -> bool {
         self.sync_map.doubt_range(range.clone());
         self.awaiting_space.ranges.add(range);
+        self.channels.look(false);
         for &(role, why) in members {
             // A member that did not answer gets its event when it is given up.
             if why.error != Some(OpError::TimedOut) {
@@ -43,6 +44,11 @@ impl Keeper {
         let mut ranges = self.awaiting_space.ranges.all.borrow_mut();
         ranges.retain(|range| !self.sync_map.holds(range));
         ranges.clone()
+    }
+
+    /// Some range has to be.
+    pub(crate) fn awaits_space(&self) -> bool {
+        !self.awaiting_space().is_empty()
     }
 
     /// The task that brings such ranges in sync has ended; `done` if all of them are.

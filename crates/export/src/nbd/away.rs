@@ -8,11 +8,12 @@ use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use brindle_io::sync::{Either, Notify, race};
 use brindle_io::{HandedSocket, Io, Loan};
 use brindle_volume::forwarded::word;
-use brindle_volume::{Forward, Volume, VolumeError};
+use brindle_volume::{Forward, Ticket, Volume, VolumeError};
 
 use super::proto::Terms;
 use crate::session::{ConnectionResources, ConnectionStats, Counters, CountersAway, End, Export, Link};
@@ -26,6 +27,9 @@ pub struct Departing {
     pub(super) socket: HandedSocket,
     pub(super) export: String,
     pub(super) terms: Terms,
+    /// A ticket that the other reactor needs to carry out some requests by itself.
+    pub(super) ticket: Option<Ticket>,
+    pub(super) paced: Arc<AtomicBool>,
     /// Bytes that have come from the client behind its choice.
     pub(super) waiting: Vec<u8>,
     pub(super) told: Arc<CountersAway>,
@@ -196,7 +200,9 @@ impl<V: Volume + 'static> Away<V> {
         self.sessions.borrow_mut().insert(number, Rc::clone(&session));
         let waiting = resources.inbox.bytes().to_vec();
         let (name, told) = (export.name.clone(), Arc::clone(&session.told));
-        post(Posting::Take(Box::new(Departing { number, socket, export: name, terms, waiting, told })));
+        let (ticket, paced) = (export.volume.ticket(at + 1), export.gate.paced());
+        let departing = Departing { number, socket, export: name, terms, ticket, paced, waiting, told };
+        post(Posting::Take(Box::new(departing)));
         // Its memory is for others meanwhile.
         drop((resources.inbox, resources.outbox));
         let end = session.ended(post, number).await;

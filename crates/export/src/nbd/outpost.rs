@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use brindle_io::Io;
-use brindle_volume::{Limits, Volume};
+use brindle_volume::{Distant, Limits, Volume};
 
 use super::away::{Departing, LEFT, Posting};
 use super::connection::Transmission;
 use crate::session::{Config, ConnectionResources, Export, Link, Offered, Protocol, Sessions};
 
-/// Makes a volume of the number by which the first reactor of the crew knows it.
-pub type MakeVolume<V> = Box<dyn Fn(u32, Limits) -> V>;
+/// Makes a volume of what the first reactor of the crew hands over.
+pub type MakeVolume<V> = Box<dyn Fn(Distant) -> V>;
 
 /// A size that no request goes beyond.
 const NO_END: u64 = 1 << 63;
@@ -80,10 +80,11 @@ impl<V: Volume + 'static> Outpost<V> {
     }
 
     fn begin(self: &Rc<Self>, departing: Departing) {
-        let Departing { number, socket, export, terms, waiting, told } = departing;
+        let Departing { number, socket, export, terms, ticket, paced, waiting, told } = departing;
         self.here.borrow_mut().insert(number, Here::Coming(Ending::None));
         // An export that has grown has more bytes than were agreed upon: the first reactor knows how many.
-        let volume = Rc::new((self.volume)(number, Limits { size: NO_END, ..terms.limits }));
+        let limits = Limits { size: NO_END, ..terms.limits };
+        let volume = Rc::new((self.volume)(Distant { number, limits, ticket, paced }));
         let export = Export::new(Offered::new(0, &export, Rc::default()), "", volume);
         export.show(&told);
         let export = Rc::new(export);

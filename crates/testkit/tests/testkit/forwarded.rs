@@ -3,8 +3,9 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use brindle_array::Array;
+use brindle_array::{Array, ChannelTable, Channeled};
 use brindle_export::nbd::client::Remote;
 use brindle_export::nbd::{HOME, Server};
 use brindle_export::{Config, Gate};
@@ -18,7 +19,7 @@ use brindle_testkit::ram::RamVolume;
 use brindle_testkit::random::Random;
 use brindle_testkit::shape::Shape;
 use brindle_testkit::world::{World, patient};
-use brindle_volume::{Forward, Forwarded, Volume, VolumeError};
+use brindle_volume::{Distant, Forward, Volume, VolumeError};
 
 /// The question by which the other executor says that it is done.
 const DONE: u64 = 0xfe;
@@ -51,7 +52,8 @@ fn judge<V: Volume + 'static>(name: &'static str, io: &Io, sim: &Sim, volume: &R
     let theirs = other.clone();
     drop(other.spawn(async move {
         let (io, pool) = (theirs.clone(), theirs.pool(8 << 20));
-        let forwarded = Any::Forwarded(Forwarded::new(&io, HOME, 7, limits));
+        let distant = Distant { number: 7, limits, ticket: None, paced: Arc::default() };
+        let forwarded = Any::Away(Channeled::new(&io, distant, &ChannelTable::new(&io)));
         if limits.read_only {
             refuses_changes(name, &io, &pool, &forwarded).await;
         } else {

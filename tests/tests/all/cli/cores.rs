@@ -1,6 +1,10 @@
 //! A server with several reactors: sessions go to each, and volumes are where they were.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use brindle_tests::nbd::{Change, Client, Work};
+use brindle_tests::tools::{self, or_skip};
 
 use super::*;
 
@@ -68,6 +72,103 @@ fn sessions_go_to_each_reactor_and_their_requests_are_carried_out() {
     assert!(again.read(0, 4096).iter().all(|&byte| byte == 7));
     // A server stops with a session elsewhere as with one at home.
     server.stop_after_failing(1);
+}
+
+fn wait(done: impl Fn() -> bool, why: &str) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < until, "{why}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Requests that the second reactor has handed to home, and reads that it has done itself.
+fn second(server: &Server) -> (u64, u64) {
+    let second = &server.status()["reactors"][1];
+    let count = |of: &str| second[of].as_u64().expect("a count");
+    (count("forwarded"), count("reads"))
+}
+
+/// Reads again and again, and holds all of what is there against one byte; gives how often.
+fn reads_until(uri: &str, over: &AtomicBool, expected: u8) -> u64 {
+    let (mut client, mut count) = (Client::connect(uri), 0);
+    while !over.load(Ordering::Relaxed) {
+        for at in 0..8 {
+            let found = client.read(at * (64 << 10), 64 << 10);
+            assert!(found.iter().all(|&byte| byte == expected), "{at}");
+            count += 1;
+        }
+    }
+    count
+}
+
+#[test]
+fn an_array_that_is_whole_is_read_where_the_session_is() {
+    if !has_two() {
+        return;
+    }
+    for level in ["-l 1", "-l 5 -c 64K", "-l 10 -c 64K", "-l 6 -c 64K"] {
+        let set = Set::sparse(4, 4 * MIB);
+        set.create(&format!("{level} -N a --assume-clean --bitmap none")).ok();
+        let server = serve(&set, "2", &[SPREAD]);
+        let mut client = Client::connect(&server.uri());
+        client.all_at_once(&(0..8).map(|at| write(at * (64 << 10), 9)).collect::<Vec<_>>());
+        let before = second(&server);
+        (0..8).for_each(|at| assert!(client.read(at * (64 << 10), 64 << 10).iter().all(|&byte| byte == 9)));
+        let after = second(&server);
+        assert_eq!(
+            (after.0, after.1),
+            (before.0, before.1 + 8),
+            "{level}: all of these reads, and none at home"
+        );
+        // A member is lost and comes back while others read.
+        let (over, member) = (AtomicBool::new(false), name(&set.members[1]));
+        let read = std::thread::scope(|scope| {
+            let readers: Vec<_> =
+                (0..2).map(|_| scope.spawn(|| reads_until(&server.uri(), &over, 9))).collect();
+            server.fail(member);
+            let (forwarded, reads) = second(&server);
+            wait(|| second(&server).0 > forwarded + 16, "no read goes home");
+            assert_eq!(second(&server).1, reads, "{level}: nothing is read by what was before");
+            server.ask("remove", &["failed"]).ok();
+            server.ask("add", &[member]).ok();
+            server.ask("wait", &[]).ok();
+            wait(|| second(&server).1 > reads + 16, "reads do not come back");
+            over.store(true, Ordering::Relaxed);
+            readers.into_iter().map(|reader| reader.join().expect("right bytes")).sum::<u64>()
+        });
+        assert!(read > 32, "{level}");
+        let status = server.status();
+        let given = |device: &Value| device["io"]["reads"].as_u64().unwrap_or(0);
+        let given: u64 = status["array"]["devices"].as_array().expect("a list").iter().map(given).sum();
+        assert!(given >= second(&server).1 / 2, "{level}: members count what channels have read: {status}");
+        assert!(server.ask("status", &[]).ok().text().contains("reads of its own"));
+        client.close();
+        server.stop_after_failing(1);
+        assert_eq!(set.run("check --json").json()["mismatch_cnt"], 0, "{level}");
+    }
+}
+
+/// Another's client copies an array; every byte of it is read in the channel.
+#[test]
+fn what_others_copy_is_read_where_the_session_is() {
+    let Some(nbdcopy) = or_skip(tools::find("nbdcopy")) else { return };
+    if !has_two() {
+        return;
+    }
+    let set = Set::sparse(4, 4 * MIB);
+    set.create("-l 5 -c 64K -N a --assume-clean").ok();
+    let (source, back) = (set.path("source"), set.path("back"));
+    let server = serve(&set, "2", &[SPREAD]);
+    let size = server.status()["array"]["size"].as_u64().expect("a size");
+    files::write_pattern(&source, size, 7);
+    tools::run(&nbdcopy, ["--flush", name(&source), &server.uri()]);
+    let before = second(&server);
+    tools::run(&nbdcopy, [&server.uri(), name(&back)]);
+    let after = second(&server);
+    assert!(after.1 > before.1, "{before:?} {after:?}");
+    assert_eq!(files::sha256(&source), files::sha256(&back));
+    server.stop();
 }
 
 /// A session that another reactor has goes beyond the size that was agreed upon once the array has grown, and no further.

@@ -2,6 +2,7 @@
 
 mod holes;
 mod pace;
+mod place;
 mod read;
 mod read_errors;
 mod recovery;
@@ -23,6 +24,7 @@ use brindle_members::members::{Device, RoleState};
 use smallvec::SmallVec;
 
 use pace::Paces;
+pub(crate) use place::place;
 use write_behind::WriteBehind;
 
 use crate::config::ReadPolicy;

@@ -39,6 +39,7 @@ use brindle_parity::Kernel;
 use smallvec::{SmallVec, smallvec};
 
 use batch::Batches;
+pub(crate) use read::place;
 use streams::Streams;
 use writers::Writers;
 

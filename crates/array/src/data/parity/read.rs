@@ -4,10 +4,11 @@ use core::ops::Range;
 
 use brindle_io::sync::join_all;
 use brindle_io::{OpError, Slice};
-use brindle_layout::Row;
+use brindle_layout::{ParityRows, Row};
 use brindle_members::direct::Stretch;
 use brindle_members::door::Done;
 use brindle_members::lock::Hold;
+use brindle_members::members::Members;
 use brindle_volume::{VolumeError, stretches};
 
 use super::Parity;
@@ -19,6 +20,16 @@ use crate::data::mend::ReadFailures;
 
 /// Bytes of a window where reads are copies from memory: it stays in a core's second cache until what is lost has been computed.
 const IN_CACHE: u64 = 1 << 20;
+
+/// The member and offset that hold a byte of such an array, whether or not the member can give it.
+#[inline(always)]
+pub(crate) fn place(map: &ParityRows, members: &Members, at: u64) -> Option<Stretch> {
+    let position = map.position(at);
+    let role = map.row(position.row).data_member(position.data_index);
+    let device = members.device(role)?;
+    let offset = map.row_offset(position.row) + position.column;
+    Some(Stretch { device, offset, len: map.chunk() - position.column })
+}
 
 impl Parity {
     /// Nothing has to be rebuilt to be read, as far as is known.
@@ -36,11 +47,7 @@ impl Parity {
     /// The member and offset that hold a byte of the array; [`Parity::read_on`] goes on if the member can't give it.
     #[inline(always)]
     pub(crate) fn place(&self, at: u64) -> Option<Stretch> {
-        let position = self.map.position(at);
-        let role = self.map.row(position.row).data_member(position.data_index);
-        let device = self.core.members.device(role)?;
-        let offset = self.map.row_offset(position.row) + position.column;
-        Some(Stretch { device, offset, len: self.map.chunk() - position.column })
+        place(&self.map, &self.core.members, at)
     }
 
     /// Rebuilds the parts of a range that members did not give.

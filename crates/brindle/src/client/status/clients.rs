@@ -67,10 +67,13 @@ pub(super) fn reactors(text: &mut String, reactors: &[ReactorStatus]) {
     let percent = |of: &ReactorStatus| of.busy * 100.0;
     push(text, format_args!("  {} reactors: home {:.0} % busy", reactors.len(), percent(home)));
     for one in others {
-        let ReactorStatus { sessions, forwarded, .. } = one;
+        let ReactorStatus { sessions, forwarded, reads, .. } = one;
         push(
             text,
-            format_args!("; {:.0} %, {sessions} sessions, {forwarded} requests handed to home", percent(one)),
+            format_args!(
+                "; {:.0} %, {sessions} sessions, {reads} reads of its own, {forwarded} requests handed to home",
+                percent(one)
+            ),
         );
     }
     push(text, format_args!("\n"));

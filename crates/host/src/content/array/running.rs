@@ -113,7 +113,9 @@ impl RunningArray {
 
     fn device_status(&self, device: &DeviceDetail) -> DeviceStatus {
         let tally = device.role.map(|role| self.watched.tally(role)).unwrap_or_default();
-        let counters = self.io.counters(device.id);
+        let (mut counters, far) = (self.io.counters(device.id), self.array.given_channels(device.id));
+        counters.reads += far.reads;
+        counters.bytes_read += far.bytes;
         let status = DeviceStatus::of(&self.array, device, &counters, tally.corrected, tally.slow);
         DeviceStatus { drive: self.watched.drive(&device.label), ..status }
     }

@@ -3,17 +3,20 @@
 mod load;
 
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
+use brindle_array::{ChannelTable, Channeled};
 use brindle_export::Config;
 use brindle_export::nbd::{Away, HOME, Outpost, Post, Posting};
 use brindle_host::opening::Cores;
 use brindle_host::status::ReactorStatus;
 use brindle_host::{Any, Reactors, mailbox};
 use brindle_io::{Berth, Io, ThreadClock, pin_to};
-use brindle_volume::Forwarded;
+use brindle_volume::Distant;
 
 use crate::base::cores;
 use crate::base::failure::Failure;
@@ -37,6 +40,8 @@ pub(super) struct Crew {
 struct Begun {
     post: mailbox::Sender<Posting>,
     clock: ThreadClock,
+    /// Reads that it has carried out itself.
+    reads: Arc<AtomicU64>,
 }
 
 impl Crew {
@@ -69,9 +74,10 @@ impl Crew {
         let clocks = others.iter().map(|other| other.as_ref().map(|begun| begun.clock));
         let loads = Loads::new(io, std::iter::once(Some(own)).chain(clocks).collect());
         let begun = others.iter().flatten().count();
+        let reads = others.iter().map(|other| other.as_ref().map(|begun| Arc::clone(&begun.reads))).collect();
         let chosen = Rc::clone(&loads);
         let away = Away::new(io, others.into_iter().map(post).collect(), Box::new(move || chosen.place()));
-        let reactors = reactors(io, &away, loads, cores.clone());
+        let reactors = reactors(io, &away, (loads, reads), cores.clone());
         Ok(Some(Self { away, reactors, begun, ended }))
     }
 
@@ -102,15 +108,24 @@ fn post(to: Option<Begun>) -> Post {
 }
 
 /// The reactors as status shows them.
-fn reactors(io: &Io, away: &Rc<Away<Any>>, loads: Rc<Loads>, cores: Cores) -> Reactors {
+fn reactors(
+    io: &Io,
+    away: &Rc<Away<Any>>,
+    (loads, reads): (Rc<Loads>, Vec<Option<Arc<AtomicU64>>>),
+    cores: Cores,
+) -> Reactors {
     let (io, away) = (io.clone(), Rc::clone(away));
     Rc::new(move || {
         loads.look();
         let uses = away.uses();
         let status = |(number, turns): (usize, u64)| {
-            let uses = number.checked_sub(1).and_then(|at| uses.get(at)).copied().unwrap_or_default();
+            let at = number.checked_sub(1);
+            let uses = at.and_then(|at| uses.get(at)).copied().unwrap_or_default();
+            let reads = at.and_then(|at| reads.get(at)?.as_ref());
+            let reads = reads.map_or(0, |reads| reads.load(Ordering::Relaxed));
             let (core, busy) = (cores.pinned(number), loads.busy(number)?);
-            Some(ReactorStatus { core, busy, turns, sessions: uses.sessions, forwarded: uses.requests })
+            let (sessions, forwarded) = (uses.sessions, uses.requests);
+            Some(ReactorStatus { core, busy, turns, sessions, forwarded, reads })
         };
         io.crew_turns().into_iter().enumerate().filter_map(status).collect()
     })
@@ -126,9 +141,9 @@ fn begin(berth: Berth, core: Option<u16>, config: Config, end: Sender<()>) -> Re
             pin(core);
         }
         match start(berth) {
-            Ok((io, begun, next, watch)) => {
+            Ok((io, begun, (next, channels), watch)) => {
                 let _ = tell.send(Ok(begun));
-                serve(&io, config, &next);
+                serve(&io, config, &next, channels);
                 io.shutdown();
                 drop(watch);
             }
@@ -141,7 +156,7 @@ fn begin(berth: Berth, core: Option<u16>, config: Config, end: Sender<()>) -> Re
     told.recv().unwrap_or_else(|_| Err(Failure::Refused(format!("reactor {number} has ended at its start"))))
 }
 
-type Started = (Io, Begun, mailbox::Receiver<Posting>, brindle_io::Watch);
+type Started = (Io, Begun, (mailbox::Receiver<Posting>, Rc<ChannelTable>), brindle_io::Watch);
 
 fn start(berth: Berth) -> Result<Started, Failure> {
     let clock = ThreadClock::own()
@@ -150,13 +165,15 @@ fn start(berth: Berth) -> Result<Started, Failure> {
     let watch = stuck::end_if_stuck(&io, stuck::MOST)?;
     io.join(berth);
     let (post, next) = mailbox::mailbox(&io);
-    Ok((io, Begun { post, clock }, next, watch))
+    let channels = ChannelTable::new(&io);
+    let reads = channels.reads();
+    Ok((io, Begun { post, clock, reads }, (next, channels), watch))
 }
 
 /// Serves the sessions that are posted here, until all are to end.
-fn serve(io: &Io, config: Config, next: &mailbox::Receiver<Posting>) {
+fn serve(io: &Io, config: Config, next: &mailbox::Receiver<Posting>, channels: Rc<ChannelTable>) {
     let of = io.clone();
-    let volume = Box::new(move |number, limits| Any::Forwarded(Forwarded::new(&of, HOME, number, limits)));
+    let volume = Box::new(move |distant: Distant| Any::Away(Channeled::new(&of, distant, &channels)));
     let outpost = Outpost::new(io, config, volume);
     io.block_on(async {
         while outpost.take(next.next().await) {}

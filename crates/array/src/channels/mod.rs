@@ -1,0 +1,166 @@
+//! Channels of an array as its home knows them: who has one, what they were told, and whether all have taken it.
+//!
+//! Home has the array: all changes, all decisions, all records. A reactor beside it may have a *channel* of the array ([`crate::channel`]): a
+//! port of each member on its own ring, and a copy of the states of members. The copy is of a whole array, or there is none: while a
+//! member is missing, slow or has bad blocks, while writes that were given up may still land, and so on ([`crate::whole`]), all reads go home.
+
+pub(crate) mod shared;
+
+use core::cell::{Cell, OnceCell, RefCell};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use brindle_io::sync::Notify;
+use brindle_io::{Io, MemberId, OpClass};
+
+use shared::{ChannelCounts, ChannelPlan, Given, LOOK, Seed, SharedPlan};
+
+/// The array that channels read.
+pub(crate) trait ChannelSource {
+    /// Every byte can be read from its member as it is.
+    fn is_whole(&self) -> bool;
+
+    /// All that channels read by; `None` if a member can't be asked by other reactors.
+    fn plan(&self) -> Option<ChannelPlan>;
+}
+
+/// The state that the channels of an array were told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// To hand all reads to home.
+    Closed,
+    /// To read by the plan.
+    Open,
+    /// To hand all reads to home; the run ends, and nothing else will be told.
+    Over,
+}
+
+/// A reactor that has a channel, or had one.
+struct Far {
+    /// Its number in the crew.
+    to: usize,
+    counts: Arc<ChannelCounts>,
+}
+
+/// The channels of an array. It has none where there is one reactor.
+pub(crate) struct Channels {
+    me: Weak<Self>,
+    io: Io,
+    shared: Arc<SharedPlan>,
+    far: RefCell<Vec<Far>>,
+    told: Cell<Told>,
+    /// Channels that may still read by a plan that is true no more.
+    untaken: Cell<usize>,
+    taken: Notify,
+    /// The array, in the shape that it has: found once there is a channel.
+    array: OnceCell<Box<dyn ChannelSource>>,
+}
+
+impl Channels {
+    /// Without any.
+    pub(crate) fn new(io: &Io) -> Rc<Self> {
+        Rc::new_cyclic(|me| Self {
+            me: me.clone(),
+            io: io.clone(),
+            shared: SharedPlan::new(),
+            far: RefCell::default(),
+            told: Cell::new(Told::Closed),
+            untaken: Cell::new(0),
+            taken: Notify::new(io),
+            array: OnceCell::new(),
+        })
+    }
+
+    /// There will be channels of this array.
+    pub(crate) fn of(&self, array: impl ChannelSource + 'static) {
+        self.array.get_or_init(|| Box::new(array));
+    }
+
+    /// Whether there is a channel, or was.
+    pub(crate) fn is_any(&self) -> bool {
+        self.array.get().is_some()
+    }
+
+    /// The reactor of that number will have a channel: it is told of all changes from now on.
+    pub(crate) fn seed(&self, to: usize) -> Seed {
+        let mut all = self.far.borrow_mut();
+        let at = all.iter().position(|far| far.to == to).unwrap_or_else(|| {
+            all.push(Far { to, counts: Arc::default() });
+            all.len() - 1
+        });
+        Seed { shared: Arc::clone(&self.shared), counts: Arc::clone(&all[at].counts) }
+    }
+
+    /// Something has changed: closes all channels if the array is not whole any more. If it is again they are opened where `may_open`:
+    /// they are not at each change, so that an array which comes and goes does not have them do so as often.
+    pub(crate) fn look(&self, may_open: bool) {
+        let Some(array) = self.array.get() else { return };
+        match self.told.get() {
+            Told::Open if !array.is_whole() => self.tell(Told::Closed, None),
+            Told::Closed if may_open && array.is_whole() => {
+                if let Some(plan) = array.plan() {
+                    self.tell(Told::Open, Some(plan));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// No channel reads any more, and none will.
+    pub(crate) fn end(&self) {
+        match self.told.get() {
+            Told::Open => self.tell(Told::Over, None),
+            _ => self.told.set(Told::Over),
+        }
+    }
+
+    fn tell(&self, told: Told, plan: Option<ChannelPlan>) {
+        self.told.set(told);
+        self.shared.put(plan);
+        // Nobody relies on an opening.
+        let closes = told != Told::Open;
+        for far in &*self.far.borrow() {
+            self.untaken.set(self.untaken.get() + usize::from(closes));
+            let (me, io, to) = (self.me.clone(), self.io.clone(), far.to);
+            let question = [LOOK, self.shared.number, 0, 0];
+            drop(self.io.spawn_as(OpClass::Metadata, async move {
+                // One that ends reads nothing any more.
+                let _ = io.ask(to, question, false, &[]).await;
+                if let Some(me) = me.upgrade().filter(|_| closes) {
+                    me.untaken.set(me.untaken.get() - 1);
+                    me.taken.notify();
+                }
+            }));
+        }
+    }
+
+    /// Some channel may still read by a plan that is true no more.
+    #[inline]
+    pub(crate) fn is_untaken(&self) -> bool {
+        self.untaken.get() > 0
+    }
+
+    /// Waits until no channel answers reads by a plan that is true no more.
+    pub(crate) async fn taken(&self) {
+        self.taken.until(|| (!self.is_untaken()).then_some(())).await;
+    }
+
+    /// Reads that channels have carried out.
+    pub(crate) fn requests(&self) -> u64 {
+        self.far.borrow().iter().map(|far| far.counts.requests()).sum()
+    }
+
+    /// Reads that a device has given channels.
+    pub(crate) fn given(&self, member: MemberId) -> Given {
+        let add =
+            |sum: Given, one: Given| Given { reads: sum.reads + one.reads, bytes: sum.bytes + one.bytes };
+        self.far.borrow().iter().map(|far| far.counts.given(member)).fold(Given::default(), add)
+    }
+}
+
+impl Drop for Channels {
+    fn drop(&mut self) {
+        // Of an array that is let go of without a stop.
+        self.end();
+    }
+}
