@@ -381,7 +381,7 @@ unsafe impl Reactor for Sim {
     }
 
     unsafe fn submit(&mut self, key: OpKey, op: OpView<'_>) {
-        self.0.borrow_mut().submit(key, op);
+        self.0.borrow_mut().submit::<false>(key, op);
     }
 
     /// # Panics

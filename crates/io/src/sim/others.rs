@@ -38,8 +38,6 @@ pub(super) struct Port {
 }
 
 /// The operation of a key that is no operation of the first executor's.
-#[cold]
-#[inline(never)]
 pub(super) fn flying_beyond(others: &Others, key: u32) -> Option<&Flying> {
     let port = others.ports.get((key >> KEY_BITS).checked_sub(1)? as usize)?;
     port.flying.get(own_key(key) as usize)?.as_ref()
@@ -98,14 +96,21 @@ impl Others {
 }
 
 impl Others {
-    /// The operation of a port's key; the place for it, if it has none so far.
-    pub(super) fn flying_mut(&mut self, key: u32) -> Option<&mut Option<Flying>> {
-        let port = self.ports.get_mut((key >> KEY_BITS).checked_sub(1)? as usize)?;
-        let at = own_key(key) as usize;
-        if at >= port.flying.len() {
-            port.flying.resize(at + 1, None);
+    /// The place of a port's operation.
+    ///
+    /// # Panics
+    /// If there never was an operation of that key.
+    pub(super) fn get_mut(&mut self, key: u32) -> &mut Option<Flying> {
+        &mut self.ports[(key >> KEY_BITS) as usize - 1].flying[own_key(key) as usize]
+    }
+
+    /// A port has one more operation on a drive.
+    pub(super) fn put(&mut self, key: u32, op: Flying) {
+        let (flying, at) = (&mut self.ports[(key >> KEY_BITS) as usize - 1].flying, own_key(key) as usize);
+        if at >= flying.len() {
+            flying.resize(at + 1, None);
         }
-        Some(&mut port.flying[at])
+        flying[at] = Some(op);
     }
 
     /// Operations that are under way on drives for all ports.

@@ -114,7 +114,7 @@ unsafe impl Reactor for SimPort {
         if op.kind.member().is_some_and(|member| !self.open.contains(&member)) {
             return world.completed.push(Completion { key, result: Err(OpError::Gone) });
         }
-        world.submit(key, op);
+        world.submit::<true>(key, op);
     }
 
     fn park(&mut self, done: &mut Vec<Completion>, until: Option<Instant>) {

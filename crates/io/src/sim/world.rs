@@ -157,7 +157,8 @@ impl SimWorld {
         self.steps += u64::from(!self.ended);
     }
 
-    pub(super) fn submit(&mut self, key: OpKey, op: OpView<'_>) {
+    /// Takes an operation, of the first executor or, as in all that is `BEYOND`, of another.
+    pub(super) fn submit<const BEYOND: bool>(&mut self, key: OpKey, op: OpView<'_>) {
         let bounce = self.shared.bounce(op.segments);
         let segments = bounce.as_ref().map_or(op.segments, Bounce::segments);
         let member = op.kind.member();
@@ -198,15 +199,20 @@ impl SimWorld {
             return;
         }
         flying.changes = self.note_change(member, key, &flying);
-        match self.flying.get_mut(key.0 as usize) {
-            Some(place) => *place = Some(flying),
-            None => self.put_beyond(key, flying),
+        if BEYOND {
+            self.others.put(key.0, flying);
+        } else {
+            let at = key.0 as usize;
+            if at >= self.flying.len() {
+                self.flying.resize(at + 1, None);
+            }
+            self.flying[at] = Some(flying);
         }
         if let Some(bounce) = bounce {
             self.bounces.insert(key.0, bounce);
         }
         if self.drives[member.place()].timing.enter(key, op.kind) {
-            self.begin(key);
+            self.begin::<BEYOND>(key);
         }
     }
 
@@ -235,8 +241,9 @@ impl SimWorld {
     }
 
     /// An operation has its channel.
-    fn begin(&mut self, key: OpKey) {
-        let Some(op) = find_mut(&mut self.flying, &mut self.others, key.0) else { return };
+    fn begin<const BEYOND: bool>(&mut self, key: OpKey) {
+        let op = if BEYOND { self.others.get_mut(key.0) } else { &mut self.flying[key.0 as usize] };
+        let Some(op) = op else { return };
         let Some(member) = op.kind.member() else { return };
         let drive = &mut self.drives[member.place()];
         let latency = drive.timing.latency(self.now, op.kind, op.len, &mut self.rng);
@@ -286,8 +293,9 @@ impl SimWorld {
         let Some((at, event)) = self.agenda.pop() else { return false };
         self.now = self.now.max(at);
         match event {
-            SimEvent::Ready(key) => self.ready(key, event),
-            SimEvent::Done(key) => self.done(key, event),
+            SimEvent::Ready(key) if is_first(key) => self.ready::<false>(key, event),
+            SimEvent::Done(key) if is_first(key) => self.done::<false>(key, event),
+            SimEvent::Ready(_) | SimEvent::Done(_) => self.happens_beyond(event),
             SimEvent::Pump(socket) => {
                 if self.pump(SocketId(socket)) {
                     self.pump_soon(SocketId(socket));
@@ -323,8 +331,9 @@ impl SimWorld {
     }
 
     /// Puts an event of a drive that hangs aside.
-    fn hangs(&mut self, key: u32, event: SimEvent) -> Option<MemberId> {
-        let member = find(&self.flying, &self.others, key)?.kind.member()?;
+    fn hangs<const BEYOND: bool>(&mut self, key: u32, event: SimEvent) -> Option<MemberId> {
+        let op = if BEYOND { self.others.get_mut(key) } else { &mut self.flying[key as usize] };
+        let member = op.as_ref()?.kind.member()?;
         let faults = &self.drives[member.place()].faults;
         if faults.hangs {
             self.hung.push((member, event));
@@ -335,29 +344,27 @@ impl SimWorld {
 
     /// In line with [`SimWorld::advance`].
     #[inline(always)]
-    fn ready(&mut self, key: u32, event: SimEvent) {
-        let Some(member) = self.hangs(key, event) else { return };
-        let Some(&op) = find(&self.flying, &self.others, key) else { return };
+    fn ready<const BEYOND: bool>(&mut self, key: u32, event: SimEvent) {
+        let Some(member) = self.hangs::<BEYOND>(key, event) else { return };
+        let op = if BEYOND { *self.others.get_mut(key) } else { self.flying[key as usize] };
+        let Some(op) = op else { return };
         let drive = &mut self.drives[member.place()];
         let slowness = u64::from(drive.faults.slowness.max(1));
         match drive.timing.transfer(self.now, op.kind, op.len, slowness, &mut self.uplink) {
             Some(at) => self.schedule(at, SimEvent::Done(key)),
-            None => self.done(key, event),
+            None => self.done::<BEYOND>(key, event),
         }
     }
 
-    fn done(&mut self, key: u32, event: SimEvent) {
-        let Some(member) = self.hangs(key, event) else { return };
+    fn done<const BEYOND: bool>(&mut self, key: u32, event: SimEvent) {
+        let Some(member) = self.hangs::<BEYOND>(key, event) else { return };
         self.step();
         if self.ended {
             return;
         }
         // The deed before the step may have made it hang.
-        let Some(member) = self.hangs(key, event).filter(|&of| of == member) else { return };
-        let taken = match self.flying.get_mut(key as usize) {
-            Some(op) => op.take(),
-            None => self.take_beyond(key),
-        };
+        let Some(member) = self.hangs::<BEYOND>(key, event).filter(|&of| of == member) else { return };
+        let taken = if BEYOND { self.others.get_mut(key).take() } else { self.flying[key as usize].take() };
         let Some(op) = taken else { return };
         if let OpKind::Read { offset, .. } = op.kind {
             // A read may see part of a write under way.
@@ -383,8 +390,10 @@ impl SimWorld {
         };
         self.trace.note(&[self.now, u64::from(key), kind, value]);
         self.completed.push(Completion { key: OpKey(key), result });
-        if let Some(next) = next {
-            self.begin(next);
+        match next {
+            Some(next) if is_first(next.0) => self.begin::<false>(next),
+            Some(next) => self.begin::<true>(next),
+            None => {}
         }
     }
 
@@ -479,22 +488,15 @@ impl SimWorld {
         self.completed.extend(self.frozen.drain(..).map(cancelled));
     }
 
-    /// The operation of a key beyond those that the first executor has had so far: a new one, or another's.
+    /// An event of an operation of an executor beside the first.
     #[cold]
     #[inline(never)]
-    fn put_beyond(&mut self, key: OpKey, flying: Flying) {
-        if let Some(place) = self.others.flying_mut(key.0) {
-            *place = Some(flying);
-            return;
+    fn happens_beyond(&mut self, event: SimEvent) {
+        match event {
+            SimEvent::Ready(key) => self.ready::<true>(key, event),
+            SimEvent::Done(key) => self.done::<true>(key, event),
+            SimEvent::Pump(_) | SimEvent::Deed(_) => {}
         }
-        self.flying.resize(key.0 as usize + 1, None);
-        self.flying[key.0 as usize] = Some(flying);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn take_beyond(&mut self, key: u32) -> Option<Flying> {
-        self.others.flying_mut(key)?.take()
     }
 
     /// An executor beside the first has ended.
@@ -522,26 +524,16 @@ impl SimWorld {
     }
 }
 
-/// The operation of a key. Those of executors beside the first are found where a check of bounds would fail: the others pay nothing for
-/// them.
+/// Whether an operation is the first executor's. All that happens to such a one is compiled apart from what happens to others': a world of one
+/// executor pays a comparison for each event.
 #[inline(always)]
-fn find<'a>(flying: &'a [Option<Flying>], others: &'a Others, key: u32) -> Option<&'a Flying> {
-    match flying.get(key as usize) {
-        Some(op) => op.as_ref(),
-        None => flying_beyond(others, key),
-    }
+fn is_first(key: u32) -> bool {
+    key >> KEY_BITS == 0
 }
 
-#[inline(always)]
-fn find_mut<'a>(
-    flying: &'a mut [Option<Flying>],
-    others: &'a mut Others,
-    key: u32,
-) -> Option<&'a mut Flying> {
-    match flying.get_mut(key as usize) {
-        Some(op) => op.as_mut(),
-        None => others.flying_mut(key)?.as_mut(),
-    }
+/// The operation of any key.
+fn find<'a>(flying: &'a [Option<Flying>], others: &'a Others, key: u32) -> Option<&'a Flying> {
+    if is_first(key) { flying[key as usize].as_ref() } else { flying_beyond(others, key) }
 }
 
 /// The refusal of a real drive: a range or memory that is not aligned to logical blocks.
