@@ -60,6 +60,7 @@ impl<T: Copy + Ord> Agenda<T> {
     }
 
     /// When the next thing happens.
+    #[inline]
     pub(super) fn next(&mut self) -> Option<u64> {
         if self.wheel[(self.first % SLOTS) as usize].is_empty() {
             self.turn();
@@ -67,9 +68,9 @@ impl<T: Copy + Ord> Agenda<T> {
         self.wheel[(self.first % SLOTS) as usize].last().map(|entry| entry.0)
     }
 
-    /// Takes the next entry.
+    /// Takes the entry whose time [`Agenda::next`] gave last, if it gave any and nothing was added since.
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<(u64, T)> {
-        self.next()?;
         let (at, _, what) = self.wheel[(self.first % SLOTS) as usize].pop()?;
         self.in_wheel -= 1;
         Some((at, what))
@@ -84,6 +85,7 @@ impl<T: Copy + Ord> Agenda<T> {
     }
 
     /// Goes on to the next stretch that holds anything.
+    #[inline(never)]
     fn turn(&mut self) {
         self.first = match (self.in_wheel, self.later.peek()) {
             (0, None) => return,
@@ -148,6 +150,11 @@ mod tests {
 
     use super::*;
 
+    fn take<T: Copy + Ord>(agenda: &mut Agenda<T>) -> Option<(u64, T)> {
+        agenda.next()?;
+        agenda.pop()
+    }
+
     proptest! {
         /// As a list that is always in order: near and far, at one moment and before what was looked at last.
         #[test]
@@ -160,7 +167,7 @@ mod tests {
                     0 | 1 => {
                         model.sort_unstable();
                         let wanted = (!model.is_empty()).then(|| model.remove(0));
-                        let found = agenda.pop();
+                        let found = take(&mut agenda);
                         prop_assert_eq!(found, wanted.map(|(at, _, what)| (at, what)));
                         now = found.map_or(now, |(at, _)| now.max(at));
                     }
@@ -178,9 +185,9 @@ mod tests {
             }
             model.sort_unstable();
             for (at, _, what) in model {
-                prop_assert_eq!(agenda.pop(), Some((at, what)));
+                prop_assert_eq!(take(&mut agenda), Some((at, what)));
             }
-            prop_assert_eq!((agenda.next(), agenda.pop()), (None, None));
+            prop_assert_eq!((agenda.next(), take(&mut agenda)), (None, None));
         }
     }
 
@@ -189,11 +196,11 @@ mod tests {
         let mut agenda = Agenda::new();
         (0..5000u64).for_each(|n| agenda.push(n * 1_000_000, 0, n));
         assert!(agenda.width > NARROWEST && agenda.later.len() <= 2 * agenda.in_wheel + SLOTS as usize);
-        assert!((0..5000).all(|n| agenda.pop() == Some((n * 1_000_000, n))));
+        assert!((0..5000).all(|n| take(&mut agenda) == Some((n * 1_000_000, n))));
         agenda.push(u64::MAX, 0, 1);
         agenda.clear();
-        assert_eq!(agenda.pop(), None);
+        assert_eq!(take(&mut agenda), None);
         agenda.push(u64::MAX, 0, 1);
-        assert_eq!(agenda.pop(), Some((u64::MAX, 1)));
+        assert_eq!(take(&mut agenda), Some((u64::MAX, 1)));
     }
 }

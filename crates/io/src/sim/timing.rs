@@ -133,8 +133,12 @@ impl Simple {
         if bandwidth == 0 {
             return None;
         }
-        let nanos = u128::from(len) * 1_000_000_000 / u128::from(bandwidth);
-        self.link_free = self.link_free.max(now).saturating_add((nanos as u64).saturating_mul(slowness));
+        // Divisions of 128 bits cost a call, and few transfers are of more than 18 GB.
+        let nanos = match len.checked_mul(1_000_000_000) {
+            Some(product) => product / bandwidth,
+            None => (u128::from(len) * 1_000_000_000 / u128::from(bandwidth)) as u64,
+        };
+        self.link_free = self.link_free.max(now).saturating_add(nanos.saturating_mul(slowness));
         Some(self.link_free)
     }
 

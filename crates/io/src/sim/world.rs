@@ -145,16 +145,25 @@ impl SimWorld {
         }
     }
 
-    /// A submission or completion is about to happen: first what was planned for it.
-    #[inline]
-    fn step(&mut self) {
+    /// A submission or completion is about to happen: first what was planned for it. Whether there may have been something.
+    #[inline(always)]
+    fn step(&mut self) -> bool {
+        let planned = !self.by_step.is_empty();
+        if planned {
+            self.perform_planned();
+        }
+        self.steps += u64::from(!self.ended);
+        planned
+    }
+
+    #[inline(never)]
+    fn perform_planned(&mut self) {
         while let Some(first) = self.by_step.first_entry() {
             if *first.key() > self.steps {
                 break;
             }
             first.remove().into_iter().for_each(|deed| self.perform_deed(deed));
         }
-        self.steps += u64::from(!self.ended);
     }
 
     /// Takes an operation, of the first executor or, as in all that is `BEYOND`, of another.
@@ -346,7 +355,7 @@ impl SimWorld {
     #[inline(always)]
     fn ready<const BEYOND: bool>(&mut self, key: u32, event: SimEvent) {
         let Some(member) = self.hangs::<BEYOND>(key, event) else { return };
-        let op = if BEYOND { *self.others.get_mut(key) } else { self.flying[key as usize] };
+        let op = if BEYOND { self.others.get_mut(key) } else { &mut self.flying[key as usize] };
         let Some(op) = op else { return };
         let drive = &mut self.drives[member.place()];
         let slowness = u64::from(drive.faults.slowness.max(1));
@@ -358,19 +367,18 @@ impl SimWorld {
 
     fn done<const BEYOND: bool>(&mut self, key: u32, event: SimEvent) {
         let Some(member) = self.hangs::<BEYOND>(key, event) else { return };
-        self.step();
-        if self.ended {
+        // A deed before the step may have made it hang.
+        let may_hang = self.step();
+        if self.ended || may_hang && self.hangs::<BEYOND>(key, event) != Some(member) {
             return;
         }
-        // The deed before the step may have made it hang.
-        let Some(member) = self.hangs::<BEYOND>(key, event).filter(|&of| of == member) else { return };
         let taken = if BEYOND { self.others.get_mut(key).take() } else { self.flying[key as usize].take() };
         let Some(op) = taken else { return };
         if let OpKind::Read { offset, .. } = op.kind {
             // A read may see part of a write under way.
             self.let_land(member, offset..offset.saturating_add(op.len));
         }
-        let mut bounce = self.bounces.remove(&key);
+        let mut bounce = if self.bounces.is_empty() { None } else { self.bounces.remove(&key) };
         if let Some(bounce) = bounce.as_mut().filter(|_| !op.kind.fills()) {
             // Each drive takes the bytes when it comes to them, and others have changed them since.
             bounce.load();

@@ -26,7 +26,9 @@ enum SplitReads<'a> {
     Apart(Vec<(u16, usize, MemberOps<'a>)>),
 }
 
+// In line with the one caller that each has.
 impl<'a> Split<'a> {
+    #[inline(always)]
     fn new(mirror: &'a Mirror) -> Self {
         let apart = mirror.paces.is_split_due();
         let asked = if apart { SplitReads::Apart(Vec::new()) } else { SplitReads::Together(mirror.ask()) };
@@ -34,6 +36,7 @@ impl<'a> Split<'a> {
         Self { mirror, asked, loaded }
     }
 
+    #[inline(always)]
     fn read(&mut self, copy: &Readable, into: &Slice) {
         let role = copy.extent.member;
         let cost = self.mirror.work(into.len());
