@@ -1,5 +1,6 @@
 //! Volumes as block devices of the kernel that serves them: made, used, found again after a crash, ended.
 
+mod grown;
 mod pools;
 mod pulled;
 mod reclaim;
