@@ -90,6 +90,8 @@ pub enum EventKind {
     ReshapeBegun,
     /// A part of that can't be moved: members do not answer, or give errors. It is tried again until it can.
     ReshapeWaits,
+    /// Nothing is left of a place that was to be moved.
+    Unmoved,
     /// All data have moved.
     ReshapeEnded,
     /// Another number of writes may lag behind on write-mostly members.
@@ -143,6 +145,7 @@ impl EventKind {
             Self::Grown => "grown",
             Self::ReshapeBegun => "reshape-begun",
             Self::ReshapeWaits => "reshape-waits",
+            Self::Unmoved => "unmoved",
             Self::ReshapeEnded => "reshape-ended",
             Self::WriteBehindSet => "write-behind-set",
             Self::SpareGiven => "spare-given",
@@ -201,6 +204,9 @@ impl Kind for EventKind {
             Self::Grown => "has another size, number of members or level now",
             Self::ReshapeBegun => "moves its data into rows of more members",
             Self::ReshapeWaits => "can't move a part of its data, and tries that again",
+            Self::Unmoved => {
+                "would hold a place of which no member had anything left to be moved: it can't be read until it is written anew"
+            }
             Self::ReshapeEnded => "has moved its data into rows of more members",
             Self::WriteBehindSet => "has another limit of write-behind now",
             Self::SpareGiven => "was a spare, and has left for another array that lacks a member",

@@ -390,7 +390,10 @@ impl Running {
         let moved = |id: MemberId| ledger.starts(id).map(|(_, data_offset)| Device { id, data_offset });
         let ids = (0..members.len()).map(in_use).chain(begin.devices.iter().copied().map(Some));
         let new = Members::new(&self.core.io, ids.map(|id| id.and_then(moved)));
-        (0..members.len()).for_each(|role| new.set_flags(role, members.flags(role)));
+        for role in 0..members.len() {
+            new.set_flags(role, members.flags(role));
+            new.set_bad(role, members.bad(role).later(begin.shift));
+        }
         new
     }
 

@@ -43,6 +43,12 @@ impl BadBlocks {
         self.0.splice(from..to, core::iter::once(start..end));
     }
 
+    /// The same places by a data area that begins so many bytes earlier.
+    #[must_use]
+    pub fn later(&self, bytes: u64) -> Self {
+        Self(self.0.iter().map(|bad| bad.start + bytes..bad.end + bytes).collect())
+    }
+
     /// A range was written: nothing of it is bad any more.
     pub fn remove(&mut self, range: &Range<u64>) {
         let cut = |bad: &Range<u64>| {

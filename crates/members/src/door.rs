@@ -169,6 +169,15 @@ impl<'a> Door<'a> {
         self.set.members.device(role).map(|member| self.start(member) + offset)
     }
 
+    /// Where a range of a role's data area, as this side has it, is in the data area that the member says it has: bad blocks are told by
+    /// that.
+    #[cold]
+    pub fn own_range(self, role: u16, range: Range<u64>) -> Range<u64> {
+        let Some((moved, member)) = self.moved.zip(self.set.members.device(role)) else { return range };
+        let own = |at: u64| (at + moved.start(member)).saturating_sub(member.data_offset);
+        own(range.start)..own(range.end)
+    }
+
     /// A failure by its role. `None` for a device that has been taken out of its role meanwhile: nothing relies on
     /// it.
     fn refused(self, failure: &Failure) -> Option<Refused> {
@@ -257,7 +266,8 @@ impl<'a> MemberOps<'a> {
         }
         let members = &self.door.set.members;
         let range = offset..offset + into.len() as u64;
-        if members.role_of(device.id).is_some_and(|role| members.is_bad(role, &range)) {
+        let is_bad = |role| members.is_bad(role, &self.door.own_range(role, range));
+        if members.role_of(device.id).is_some_and(is_bad) {
             self.refuse(device, offset, 0, UNREADABLE);
             return false;
         }
@@ -342,11 +352,12 @@ impl<'a> MemberOps<'a> {
     /// Notes that a write covers bad blocks: they are good again once the member has taken it.
     fn heal(&mut self, member: Device, offset: u64, len: u64) {
         let members = &self.door.set.members;
-        let range = offset..offset + len;
         if !members.slow_writes() {
             return;
         }
-        if let Some(role) = members.role_of(member.id).filter(|&role| members.is_bad(role, &range)) {
+        let Some(role) = members.role_of(member.id) else { return };
+        let range = self.door.own_range(role, offset..offset + len);
+        if members.is_bad(role, &range) {
             self.slow_path().heals.push(Healing { role, member: member.id, range });
         }
     }

@@ -30,4 +30,5 @@ pub mod skip;
 pub mod stamp;
 pub mod storm;
 pub mod volumes;
+pub mod widening;
 pub mod world;

@@ -33,8 +33,8 @@ struct Case {
 
 const CASES: [Case; 9] = [
     Case {
-        name: "more members of RAID 5",
-        create: "--level=5 --chunk=64",
+        name: "more members of RAID 5, with a bitmap",
+        create: "--level=5 --chunk=64 --bitmap=internal",
         members: 4,
         spares: 1,
         before: ":",

@@ -72,12 +72,13 @@ impl Core {
     /// A member could not read a place, and redundancy does not make up for it; or the member is gone.
     pub(crate) fn note_unread(
         &self,
+        door: Door<'_>,
         read_failures: &mut ReadFailures,
         role: u16,
         error: OpError,
         place: Range<u64>,
     ) {
-        if self.members.is_bad(role, &place) {
+        if self.members.is_bad(role, &door.own_range(role, place.clone())) {
             return;
         }
         let (member, operation) = (self.member_of(role), Operation::Read);
@@ -142,14 +143,14 @@ impl Core {
     ) -> bool {
         let place = offset..offset + good.len() as u64;
         if is_lost(why) {
-            self.note_unread(read_failures, role, why, place);
+            self.note_unread(door, read_failures, role, why, place);
             return false;
         }
         // Only what the medium can't give is rewritten: who is too short, or does not answer, is not written to.
         if self.config.is_read_only() || !matches!(why, OpError::Medium(_)) {
             return false;
         }
-        let on_record = self.members.is_bad(role, &place);
+        let on_record = self.members.is_bad(role, &door.own_range(role, place.clone()));
         let fails_fast = !self.dependence().coupled && self.members.flags(role).failfast;
         if fails_fast && !on_record && self.can_spare(role, why) {
             // As md does: what can't be read at once is not mended.

@@ -66,6 +66,9 @@ pub enum NotTaken {
         /// and what the array says.
         now: String,
     },
+    /// Data of the array are being moved.
+    #[error("data of the array are being moved, and have moved since it left: it can come back as a spare")]
+    Moving,
     /// Another device has its role, or had it since.
     #[error("another device has filled role {role} since it left")]
     Filled {
@@ -101,6 +104,7 @@ impl NotTaken {
             Self::Metadata => "metadata",
             Self::NoBitmap => "no-bitmap",
             Self::Shape { .. } => "shape",
+            Self::Moving => "moving",
             Self::Filled { .. } => "filled",
             Self::Behind { .. } => "behind",
             Self::Apart => "apart",

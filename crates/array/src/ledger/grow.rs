@@ -147,19 +147,6 @@ pub enum GrowError {
         /// Bytes that are needed.
         need: u64,
     },
-    /// The write-intent bitmap counts rows of the present shape.
-    #[error(
-        "the array has a write-intent bitmap, which counts its present rows: take it away with `brindle grow --bitmap none`, and make a new one once all data have moved"
-    )]
-    BitmapBeside,
-    /// Bytes that were never written can't be moved.
-    #[error(
-        "{label} has bad blocks: have `brindle action ARRAY repair` write them anew, or replace the device first"
-    )]
-    BadBlocks {
-        /// The device.
-        label: String,
-    },
     /// The number of members is the present one.
     #[error("the array has {count} members already: there is nothing to change")]
     SameMembers {

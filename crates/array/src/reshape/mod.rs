@@ -7,10 +7,12 @@
 //! 1. The array is opened anew with two geometries, between two requests (`grow`): nothing has moved.
 //! 2. Window by window (`moving`): changes of its range wait, reads go on where the bytes were. New rows are written and flushed, then the
 //!    position is recorded, then the border passes the window, and reads and changes go to the new rows.
+//!    A place of which no member has anything left is bad in the new rows, and its parity is (`lost`).
 //! 3. Rows of zeroes follow, up to the end of the members: no byte of the array is of unknown redundancy then.
 //! 4. At the end the starts of the data are recorded with the reshape still standing, then its end: superblocks that a cut leaves a record
 //!    apart say the same of where bytes are. The array is opened anew with the new geometry alone.
 
+mod lost;
 mod moving;
 mod window;
 
@@ -47,15 +49,9 @@ impl Array {
             () => {}
         }
         let core = &self.0.core;
-        if core.intent.bitmap().is_some() {
-            return Err(GrowError::BitmapBeside);
-        }
         for role in 0..now {
             if core.members.state(role) != RoleState::InSync {
                 return Err(GrowError::Missing { role });
-            }
-            if !core.members.bad(role).is_empty() {
-                return Err(GrowError::BadBlocks { label: core.keeper.label(role).unwrap_or_default() });
             }
         }
         self.check_spares(usize::from(count - now), coming)?;

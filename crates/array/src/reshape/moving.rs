@@ -175,7 +175,8 @@ async fn move_window(
     array.reads_before_ended(opened).await?;
     loop {
         let syncing = core.keeper.sync_begins()?;
-        match array.move_claimed(split, from, len).await {
+        // An error may pass: nothing is lost before it is tried once more.
+        match array.move_claimed(split, from, len, stuck.get()).await {
             Ok(()) => {
                 stuck.set(false);
                 return Ok(());
@@ -202,7 +203,7 @@ async fn move_window(
 
 impl Array {
     /// Reads and writes a window, records that, and has the border pass it. The caller has claimed it.
-    async fn move_claimed(&self, split: &Split, from: u64, len: u64) -> Result<(), VolumeError> {
+    async fn move_claimed(&self, split: &Split, from: u64, len: u64, again: bool) -> Result<(), VolumeError> {
         let core = &self.0.core;
         let new = rows(&self.0.geometry).ok_or(VolumeError::Unsupported)?;
         let (row, size) = (new.row_data_bytes(), self.earlier_geometry().map_or(0, Geometry::size));
@@ -216,7 +217,7 @@ impl Array {
         let memory = core.io.pool((step as usize).next_power_of_two());
         let buf = memory.alloc(step as usize).await;
         for at in (from..from + len).step_by(step as usize) {
-            self.move_rows(split, at, step.min(from + len - at), &buf).await?;
+            self.move_rows(split, at, step.min(from + len - at), &buf, again).await?;
         }
         core.keeper.moved_to(from + len).await?;
         split.pass(from + len);
@@ -224,14 +225,23 @@ impl Array {
     }
 
     /// Moves some rows: what is behind the end of the bytes to be moved is zeroes.
-    async fn move_rows(&self, split: &Split, at: u64, len: u64, buf: &Buf) -> Result<(), VolumeError> {
+    async fn move_rows(
+        &self,
+        split: &Split,
+        at: u64,
+        len: u64,
+        buf: &Buf,
+        again: bool,
+    ) -> Result<(), VolumeError> {
         let has = self.earlier_geometry().map_or(0, Geometry::size).saturating_sub(at).min(len);
         let data = buf.slice(0..has as usize);
         if has < len {
             buf.slice(has as usize..len as usize).bytes_mut().fill(0);
         }
-        split.above.read(at, core::slice::from_ref(&data)).await?;
-        rows_of(&split.below)?.put_rows(at, core::slice::from_ref(&buf.slice(0..len as usize))).await
+        let lost = self.read_or_lose(split, at, &data, again).await?;
+        let rows = rows_of(&split.below)?;
+        rows.put_rows(at, core::slice::from_ref(&buf.slice(0..len as usize))).await?;
+        if lost.is_empty() { Ok(()) } else { self.leave_lost(lost).await }
     }
 
     /// Waits for reads of members that began before the array had two geometries: they are of bytes that are about to be overwritten.

@@ -241,6 +241,10 @@ fn spare(own: &Superblock, freshest: &Picked<'_>) -> DeviceUse {
             left_out(LeftOut::Stale { events: own.events })
         }
         DeviceRole::Faulty if !freshest.torn => left_out(LeftOut::Faulty),
+        // It was away when the array got more members.
+        _ if own.events < newest.events && own.raid_disks < newest.raid_disks => {
+            left_out(LeftOut::Stale { events: own.events })
+        }
         _ => DeviceUse::Spare,
     }
 }

@@ -64,7 +64,8 @@ pub(super) fn one_side(picked: &[Picked<'_>]) -> Option<OneSide> {
 /// by the last, so that each side has all bytes.
 ///
 /// - The first one stands on new members alone: they are spares. They get it before others do (`ledger::update`).
-/// - The first one stands on others too, and on all new members: the reshape has begun.
+/// - The first one stands on others too: the reshape has begun, if it stands on all new members. One that did not take it is missing, where
+///   the array can do without.
 /// - The last one stands on some: the reshape has ended, if data of all begin already where they have been moved to.
 pub(super) fn gone_on(picked: &[Picked<'_>]) -> Option<Vec<Option<Superblock>>> {
     let members = || picked.iter().map(|device| device.superblock).filter(|sb| claimed(sb).is_some());
@@ -78,7 +79,10 @@ pub(super) fn gone_on(picked: &[Picked<'_>]) -> Option<Vec<Option<Superblock>>> 
     if !at(newest).chain(at(newest - 1)).all(is_alike) {
         return None;
     }
-    let side = side(old, new, &|role| at(newest).any(|sb| claimed(sb).map(u32::from) == Some(role)))?;
+    let fills = |sb: &Superblock, role| claimed(sb).map(u32::from) == Some(role);
+    let has = |role| at(newest).any(|sb| fills(sb, role));
+    let is_there = |role| has(role) || at(newest - 1).any(|sb| fills(sb, role));
+    let side = side(old, new, &has, &is_there)?;
     let turned = |device: &Picked<'_>| {
         let Some(turned) = side.turned(device.superblock, old, new) else { return Some(None) };
         // A superblock that is turned has to be one that a device of that size can hold.
@@ -97,16 +101,26 @@ enum Side {
     Ended,
 }
 
-/// See [`gone_on`]; `has` says whether a role's member has the newer record.
-fn side(old: &Superblock, new: &Superblock, has: &dyn Fn(u32) -> bool) -> Option<Side> {
+/// See [`gone_on`]; `has` says whether a role's member has the newer record, and `is_there` whether it has one of the two.
+fn side(
+    old: &Superblock,
+    new: &Superblock,
+    has: &dyn Fn(u32) -> bool,
+    is_there: &dyn Fn(u32) -> bool,
+) -> Option<Side> {
     let is_like = |one: &Superblock, other: &Superblock| differing(one, other).is_none();
     match (old.reshape, new.reshape) {
         (None, Some(begun)) if grows_from_start(new) && is_like(&before(new), old) => {
-            let mut joining = new.old_raid_disks()..new.raid_disks;
-            match (0..joining.start).any(has) {
-                false => Some(Side::NotBegun),
-                true => joining.all(has).then_some(Side::Begun(begun)),
+            let (few, count) = (new.old_raid_disks(), new.raid_disks);
+            if !(0..few).any(has) {
+                return Some(Side::NotBegun);
             }
+            let lack = (few..count).filter(|&role| !has(role)).count();
+            let is_named =
+                |role: u32| u16::try_from(role).is_ok_and(|role| new.device_in_role(role).is_some());
+            let is_whole = (0..few).all(is_there) && (few..count).all(is_named);
+            let bears = if new.level == 6 { 2 } else { 1 };
+            (lack == 0 || is_whole && lack <= bears).then_some(Side::Begun(begun))
         }
         // Of versions without room before the data no reshape is gone on with: such a set is only read.
         (Some(standing), None) if standing.new_offset.is_none() && is_like(&after(old), new) => {

@@ -112,7 +112,7 @@ impl Draft<'_> {
         let is_bare = |at: &usize| {
             let superblock = self.picked[*at].superblock;
             let is_placed = matches!(superblock.version, Version::V1_1 | Version::V1_2);
-            let others = Features::BAD_BLOCKS | Features::BITMAP_OFFSET | Features::PPL | Features::JOURNAL;
+            let others = Features::PPL | Features::JOURNAL;
             is_placed && !superblock.features.intersects(others)
         };
         let is_whole = |usage: &DeviceUse| {

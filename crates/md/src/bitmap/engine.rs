@@ -56,6 +56,9 @@ impl IntentBitmap for Bitmap {
     }
 
     fn next_round(&self) -> Vec<u64> {
+        if self.stays_set {
+            return Vec::new();
+        }
         let Counted { counters, image } = &mut *self.state.borrow_mut();
         let idle = image.set_chunks().filter(|&chunk| counters.is_idle(chunk)).collect();
         counters.next_round();

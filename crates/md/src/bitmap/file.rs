@@ -36,7 +36,10 @@ impl Bitmap {
     /// It stands for the array from now on in the place of another, with all bits set: those are cleared that the other has clear, but
     /// for the first writes. Not if bits were cleared meanwhile at an event count that this one does not know of.
     pub(crate) fn takes_over(&self, other: &Self) {
-        if self.events_cleared() < other.events_cleared() || !self.chunks.cover_as(&other.chunks) {
+        if self.stays_set
+            || self.events_cleared() < other.events_cleared()
+            || !self.chunks.cover_as(&other.chunks)
+        {
             return;
         }
         let image = &mut self.state.borrow_mut().image;

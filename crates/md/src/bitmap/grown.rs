@@ -1,4 +1,5 @@
-//! The bitmap of an array that gets another size: in the place of the present one, with larger chunks if its room is short.
+//! The bitmap of an array that gets another shape, in the place of the present one. Of another size: with larger chunks if its room is short.
+//! While data are moved, all bits are set.
 //!
 //! Nothing is in doubt in the array when it is written, and no member is away: bits of the present size say nothing that counts. So it
 //! does not matter which of the two sizes a cut leaves on a member: each reads bits that may be set or not.
@@ -74,6 +75,8 @@ impl Bitmap {
     ) -> Rc<Self> {
         let mut head = self.state.borrow().image.superblock().clone();
         (head.chunk, head.sync_bytes) = (chunk, sync_len(geometry));
+        // That of the record which is about to name it: members that left before lack more than its bits tell.
+        head.events_cleared = head.events.saturating_add(1);
         if geometry.level() != Level::Raid1 {
             head.write_behind = 0;
         }
@@ -82,7 +85,32 @@ impl Bitmap {
         for bit in in_doubt.map_or(chunks.count(), |from| chunks.at(from))..chunks.count() {
             bytes[BITMAP_SUPER_BYTES + (bit / 8) as usize] |= 1 << (bit % 8);
         }
-        let targets = homes.iter().map(|home| Target { id: home.id, offset: home.offset }).collect();
-        Bits::of(head, bytes, targets).keep(&self.io, geometry, self.patience)
+        self.in_its_place(Bits::of(head, bytes, targets(homes)), geometry)
     }
+
+    /// The bitmap that takes the place of this one while data are moved into this geometry: all bits are set, and stay so. Nothing of it
+    /// is written yet.
+    pub(crate) fn all_set(&self, geometry: &Geometry, homes: &[BitmapHome<'_>]) -> Rc<Self> {
+        let (head, len) = {
+            let image = &self.state.borrow().image;
+            (image.superblock().clone(), image.len())
+        };
+        self.in_its_place(Bits::of(head, vec![0xff; len], targets(homes)).all_set(), geometry)
+    }
+
+    /// Whether nothing else stands where it does, or is about to, on a device whose superblock is as given.
+    pub(crate) fn has_room(&self, home: &BitmapHome<'_>) -> bool {
+        let bytes = self.io.member_info(home.id).map_or(0, |info| info.size);
+        is_free(home.superblock, home.offset, self.bytes(), bytes)
+    }
+
+    fn in_its_place(&self, bits: Bits, geometry: &Geometry) -> Rc<Self> {
+        let next = bits.keep(&self.io, geometry, self.patience);
+        next.flush_first(self.flushes_first.get());
+        next
+    }
+}
+
+fn targets(homes: &[BitmapHome<'_>]) -> Vec<Target> {
+    homes.iter().map(|home| Target { id: home.id, offset: home.offset }).collect()
 }

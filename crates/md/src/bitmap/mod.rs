@@ -32,6 +32,11 @@
 //! 10. When the array gets another size ([`grown`]) a new bitmap takes the place of the present one, with the record that says that size.
 //!     Nothing is in doubt then, and no member is away: no bit of the present size counts, so a mix of both on a member does no harm.
 //!
+//! 11. While data are moved into rows of more members all bits are set, and stay so. They count bytes of members, at which different rows of
+//!     the array stand on either side of the border, and bits of old rows say nothing of the new ones there. The bitmap of the next shape takes
+//!     the place of this one with the record that ends the reshape; its `events_cleared` is that record's count, so that no member comes back by bits
+//!     that left while data were moved. (md sets bits of both sides as they are written to, and clears them meanwhile.)
+//!
 //! Members that differ after a crash differ only in bits that may be set or not: their bits are joined, and all
 //! members get the result before anything else changes ([`read`]).
 
@@ -112,6 +117,8 @@ pub(crate) struct Bitmap {
     written: Cell<u64>,
     /// No superblock names it any more: nothing of it is to be written.
     retired: Cell<bool>,
+    /// Data are being moved: all bits stay set.
+    stays_set: bool,
 }
 
 impl Bitmap {

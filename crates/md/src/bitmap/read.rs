@@ -36,6 +36,8 @@ pub(crate) struct Bits {
     targets: Vec<Target>,
     /// The file that has it, if no member does.
     file: Option<BitmapFile>,
+    /// Data are being moved: all bits are set, and stay so.
+    stays_set: bool,
 }
 
 impl Assembly {
@@ -113,12 +115,19 @@ impl Bits {
         targets: Vec<Target>,
         file: Option<BitmapFile>,
     ) -> Self {
-        Self { superblock, bytes: vec![0xff; len], everywhere: false, targets, file }
+        Self { superblock, bytes: vec![0xff; len], everywhere: false, targets, file, stays_set: false }
     }
 
     /// A bitmap beside superblocks that is on no device yet, with these bits.
     pub(super) fn of(superblock: BitmapSuper, bytes: Vec<u8>, targets: Vec<Target>) -> Self {
-        Self { superblock, bytes, everywhere: false, targets, file: None }
+        Self { superblock, bytes, everywhere: false, targets, file: None, stays_set: false }
+    }
+
+    /// All bits are set from now on, whatever stands on members: data are being moved.
+    pub(super) fn all_set(mut self) -> Self {
+        self.bytes.fill(0xff);
+        (self.everywhere, self.stays_set) = (false, true);
+        self
     }
 
     /// Reads the bitmap that an assembled array has in a file.
@@ -147,7 +156,8 @@ impl Bits {
         let bytes = if fresh { whole(io, &pool, &copy, len).await? } else { vec![0xff; len] };
         superblock.renew(assembly, fresh);
         let everywhere = fresh;
-        Ok(Self { superblock, bytes, everywhere, targets: vec![target], file: Some(file.clone()) })
+        let (targets, file) = (vec![target], Some(file.clone()));
+        Ok(Self { superblock, bytes, everywhere, targets, file, stays_set: false })
     }
 
     /// Reads the bitmap of an assembled array; `None` if it has none.
@@ -220,13 +230,15 @@ impl Bits {
         }
         differ |= joined.is_none() || copies.iter().filter(fresh).count() < copies.len();
         superblock.renew(assembly, joined.is_some());
-        Ok(Some(Self {
+        let found = Self {
             superblock,
             bytes: joined.unwrap_or_else(|| vec![0xff; len]),
             everywhere: !differ,
             targets: targets.into_iter().map(|(_, target)| target).collect(),
             file: None,
-        }))
+            stays_set: false,
+        };
+        Ok(Some(if assembly.reshaping.is_some() { found.all_set() } else { found }))
     }
 
     /// The bitmap of a run of the array.
@@ -255,6 +267,7 @@ impl Bits {
             pinned: RefCell::default(),
             written: Cell::new(0),
             retired: Cell::new(false),
+            stays_set: self.stays_set,
         })
     }
 }

@@ -50,9 +50,10 @@ impl BadLog {
 }
 
 impl DeviceRecord {
-    /// The logs to be written for the log to name these ranges of the data area; `None` if it can't.
+    /// The logs to be written for the log to name these ranges of the data area; `None` if it can't. While data are moved that area begins
+    /// where it will after that.
     fn bad_log_change(&self, places: &[Range<u64>]) -> Option<Vec<Entries>> {
-        let start = self.superblock.data_offset;
+        let start = self.superblock.new_data_offset();
         let range =
             |place: &Range<u64>| BadRange { offset: start + place.start, len: place.end - place.start };
         let bad: Vec<BadRange> = places.iter().map(range).collect();

@@ -51,6 +51,10 @@ impl Superblocks {
         }
         let bitmap = self.kept_bitmap().ok_or(NotTaken::NoBitmap)?;
         self.same_shape(own)?;
+        // Its rows have been moved on without it, and no bit tells which.
+        if own.reshape.is_some() {
+            return Err(NotTaken::Moving);
+        }
         let last = self.filled.borrow().get(&role).copied();
         let filled = last.is_some_and(|(by, since)| by != own.device_uuid && own.events < since);
         if filled || !is_free(role) || self.is_filled(role) {

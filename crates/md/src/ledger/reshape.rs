@@ -2,46 +2,62 @@
 //!
 //! All devices have the same shift, spares too: so a superblock that a cut left behind can be given what the others say.
 
-use brindle_array::ledger::{Begin, Form, GrowError, Room};
+use brindle_array::ledger::{Begin, Form, GrowError, Named, Room};
 use brindle_format::md::{DeviceRole, Features, Reshape, SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_io::MemberId;
 
 use super::update::IN_FIRST_SECTOR;
 use super::{DeviceRecord, Superblocks};
 use crate::assembly::DeviceUse;
+use crate::bitmap::BitmapHome;
 
-/// Bytes between what describes the array and the data of a device.
-fn room_in_front(superblock: &Superblock) -> u64 {
+/// Bytes between what describes the array and the data of a device; `bitmap`: bytes that its write-intent bitmap takes.
+fn room_in_front(superblock: &Superblock, bitmap: u64) -> u64 {
     if !matches!(superblock.version, Version::V1_1 | Version::V1_2) {
         return 0;
     }
     let own = superblock.super_offset + SUPERBLOCK_BYTES as u64;
-    let log = superblock.bad_block_log.and_then(|log| {
-        let start = superblock.super_offset.checked_add_signed(log.offset)?;
-        (start < superblock.data_offset).then_some(start + log.size)
-    });
-    let used = own.max(log.unwrap_or(0));
+    let end = |offset: i64, bytes: u64| {
+        let start = superblock.super_offset.checked_add_signed(offset)?;
+        (start < superblock.data_offset).then_some(start.saturating_add(bytes))
+    };
+    let log = superblock.bad_block_log.and_then(|log| end(log.offset, log.size));
+    let bitmap = superblock.bitmap_offset.and_then(|offset| end(offset, bitmap));
+    let used = own.max(log.unwrap_or(0)).max(bitmap.unwrap_or(0));
     superblock.data_offset.saturating_sub(used.next_multiple_of(4096))
 }
 
 impl Superblocks {
     /// The device with the least room in front of its data.
     pub(super) fn least_room_before(&self) -> Result<Room, GrowError> {
+        let bitmap = self.bitmap_beside().map_or(0, |bitmap| bitmap.bytes());
         let devices = self.devices.borrow();
         let alive = devices.iter().filter(|device| device.is_alive());
-        let rooms = alive
-            .map(|device| Room { label: device.label.clone(), bytes: room_in_front(&device.superblock) });
+        let rooms = alive.map(|device| Room {
+            label: device.label.clone(),
+            bytes: room_in_front(&device.superblock, bitmap),
+        });
         rooms.min_by_key(|room| room.bytes).ok_or(GrowError::Unrecorded)
     }
 
-    /// Whether superblocks can say that a reshape begins.
+    /// Whether superblocks can say that a reshape begins, and the bitmap has room beside what is moved.
     pub(super) fn check_begun(&self, form: &Form, begin: &Begin) -> Result<(), GrowError> {
+        let bitmap = self.kept_bitmap();
+        if let Some(file) = bitmap.as_ref().and_then(|kept| kept.file_label()) {
+            return Err(GrowError::BitmapFile { file });
+        }
         let mut block = [0; SUPERBLOCK_BYTES];
         let devices = self.devices.borrow();
         for device in devices.iter().filter(|device| device.is_alive()) {
             let (new, role) = begun(device, form, begin);
             let encoded = new.encode(&mut block);
             encoded.map_err(|why| GrowError::Encode { label: device.label.clone(), why: why.to_string() })?;
+            if let Some(bitmap) = &bitmap {
+                let is_free = |home: BitmapHome<'_>| bitmap.has_room(&home);
+                if !self.home(device, &new).is_some_and(is_free) {
+                    return Err(GrowError::BitmapRoom { label: device.label.clone() });
+                }
+            }
             // Entries in the first sector all change at once.
             if role.is_some() && new.device_number as usize >= IN_FIRST_SECTOR {
                 return Err(GrowError::Unrecorded);
@@ -52,6 +68,7 @@ impl Superblocks {
 
     /// The next update says that a reshape begins.
     pub(super) fn reshape_begins(&self, form: &Form, begin: &Begin) {
+        self.bitmap_is_all_set(form, begin);
         let mut devices = self.devices.borrow_mut();
         let mut roles = self.roles.borrow_mut();
         for device in devices.iter_mut().filter(|device| device.is_alive()) {
@@ -63,6 +80,29 @@ impl Superblocks {
                 *entry = DeviceRole::Active(role);
             }
         }
+    }
+
+    /// Where the bitmap stands on a device, or is to stand, whose superblock is to be as given.
+    fn home<'a>(&self, device: &DeviceRecord, superblock: &'a Superblock) -> Option<BitmapHome<'a>> {
+        let from_superblock = device.bitmap_offset.or(superblock.bitmap_offset)?;
+        let offset = superblock.super_offset.checked_add_signed(from_superblock)?;
+        Some(BitmapHome { id: device.id, superblock, offset })
+    }
+
+    /// The next update names a bitmap whose bits stay set, on members that come too.
+    fn bitmap_is_all_set(&self, form: &Form, begin: &Begin) {
+        let (Some(kept), Ok(geometry)) = (self.kept_bitmap(), form.geometry()) else { return };
+        let devices = self.devices.borrow();
+        let is_member = |device: &&DeviceRecord| {
+            device.is_alive() && (device.role().is_some() || begin.devices.contains(&device.id))
+        };
+        let members = || devices.iter().filter(is_member);
+        let homes: Vec<BitmapHome<'_>> =
+            members().filter_map(|device| self.home(device, &device.superblock)).collect();
+        self.next.replace(Some(kept.all_set(&geometry, &homes)));
+        self.staged_bitmap_offset.set(members().find_map(|device| device.bitmap_offset));
+        drop(devices);
+        self.say_bitmap(Named::Next);
     }
 
     /// The next update says that the reshape has come to a position.

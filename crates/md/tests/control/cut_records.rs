@@ -250,7 +250,7 @@ fn other_shapes_that_differ_are_refused_as_before() {
         let refused = world.assembly_with(AssembleOptions { force: false, partial: false }).map(|_| ());
         assert!(matches!(refused, Err(AssemblyError::Inconsistent { .. })), "{n}: {refused:?}");
     }
-    // The disk that is to come is a spare, whatever it says.
+    // A disk that was to come did not take the record, which all others get after it: it is missing, and nothing has moved.
     let (world, _) = full(Level::Raid5, 4, Version::V1_2);
     for n in [0, 3] {
         world.change(n, |sb| {
@@ -259,5 +259,6 @@ fn other_shapes_that_differ_are_refused_as_before() {
         });
     }
     let assembly = world.assembly().unwrap();
-    assert_eq!((assembly.missing(), assembly.geometry.members()), (vec![], 4));
+    assert_eq!((assembly.missing(), assembly.geometry.members()), (vec![4], 4));
+    assert_eq!(assembly.reshaping.map(|reshaping| reshaping.position), Some(0));
 }

@@ -4,7 +4,8 @@
 //! line that replays it, and its exit status is 1. `--only "writes behind"` leaves out seeds whose plan does not
 //! contain the text, `--only "0.90 and spare"` those that lack one of both. `--only hosts` drives hosts of several
 //! arrays, which else one seed in sixteen does beside its array. `--only volumes` drives the volumes of a container,
-//! which else one seed in sixteen does, too. `--only growing` drives arrays that grow, which else one seed in eight does. `--only pools` drives pools, which else one seed in eight does (`--only
+//! which else one seed in sixteen does, too. `--only growing` drives arrays that grow, which else one seed in eight does.
+//! `--only widening` drives arrays whose data move into rows of more members, which else one seed in eight does. `--only pools` drives pools, which else one seed in eight does (`--only
 //! "pools and silent"`: those with this text).
 
 use std::process::ExitCode;
@@ -18,6 +19,7 @@ use brindle_testkit::pools;
 use brindle_testkit::random::Random;
 use brindle_testkit::storm::{self, Calm, Cut, Driven, Failure, StormPlan, Strike, StrikeTally};
 use brindle_testkit::volumes;
+use brindle_testkit::widening;
 
 /// Cuts of each seed's storm.
 const CUTS: u64 = 24;
@@ -33,6 +35,9 @@ const VOLUMES_ONE_IN: u64 = 16;
 /// In place of a part of a plan: arrays that grow.
 const GROWING: &str = "growing";
 const GROWING_ONE_IN: u64 = 8;
+/// In place of a part of a plan: arrays that get more members.
+const WIDENING: &str = "widening";
+const WIDENING_ONE_IN: u64 = 8;
 /// In place of a part of a plan: pools.
 const POOLS: &str = "pools";
 const POOLS_ONE_IN: u64 = 8;
@@ -237,6 +242,9 @@ fn storms_of(seed: u64, options: &Options, found: &Mutex<Found>, time_left: &dyn
     if options.only == GROWING || options.only.is_empty() && seed % GROWING_ONE_IN == 6 {
         wholes_of(GROWING, storm::run_growing, seed, options, &mut own, time_left);
     }
+    if options.only == WIDENING || options.only.is_empty() && seed % WIDENING_ONE_IN == 2 {
+        wholes_of(WIDENING, widening::run, seed, options, &mut own, time_left);
+    }
     let only_pools = options.only.starts_with(POOLS);
     if only_pools || options.only.is_empty() && seed % POOLS_ONE_IN == 4 {
         pools_of(seed, options, &mut own, time_left);
@@ -266,6 +274,7 @@ fn whole(only: &str) -> Option<Run> {
         HOSTS => Some(hosts::run),
         VOLUMES => Some(volumes::run),
         GROWING => Some(storm::run_growing),
+        WIDENING => Some(widening::run),
         _ => None,
     }
 }

@@ -15,3 +15,4 @@ mod storm;
 mod trial_door;
 mod trial_kind;
 mod volumes;
+mod widening;

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 /// Of each member.
 const SIZE: u64 = 24 * MIB;
 
-/// The level, members before, the metadata, and whether the server is killed on the way.
+/// The level, members before, the metadata, and whether the server is killed on the way. Of 1.2: with a write-intent bitmap.
 const ARRAYS: [(&str, usize, &str, bool); 4] =
     [("5", 3, "1.2", false), ("6", 4, "1.1", false), ("5", 3, "1.2", true), ("4", 2, "1.1", true)];
 
@@ -24,6 +24,7 @@ pub(super) struct Widened {
     size: u64,
     sha256: String,
     is_cut: bool,
+    has_bitmap: bool,
 }
 
 fn words<'a>(words: &'a str, members: &'a [PathBuf]) -> impl Iterator<Item = PathBuf> + 'a {
@@ -37,7 +38,8 @@ pub(super) fn all(dir: &Path) -> Vec<Widened> {
 impl Widened {
     fn new(number: usize, (level, count, metadata, is_cut): (&str, usize, &str, bool), dir: &Path) -> Self {
         let members = files::members(dir, &format!("widened{number}-"), count + 1, SIZE);
-        let make = format!("create --assume-clean --bitmap none -l {level} -e {metadata} --chunk 64K");
+        let bitmap = if metadata == "1.2" { "internal --bitmap-chunk 64K" } else { "none" };
+        let make = format!("create --assume-clean --bitmap {bitmap} -l {level} -e {metadata} --chunk 64K");
         program::brindle(words(&make, &members[..count])).ok();
         let run = dir.join(format!("widened{number}"));
         let pace = if is_cut { "--memory 32M --max-speed 3M" } else { "--memory 32M" };
@@ -60,7 +62,8 @@ impl Widened {
         let content = program::brindle(words("cat", &members)).ended(0).out;
         let sha256 = sha256_of(&content[..size as usize]);
         let what = format!("level {level} of {count}, metadata {metadata}, cut: {is_cut}");
-        Self { what, members, size, sha256, is_cut }
+        let has_bitmap = bitmap != "none";
+        Self { what, members, size, sha256, is_cut, has_bitmap }
     }
 
     /// md takes it as it is, and goes on where there is something left to be moved.
@@ -79,6 +82,7 @@ impl Widened {
              put sha{index} $(head -c {size} $md | sha256sum | cut -d' ' -f1)
              put degraded{index} $(cat $sys/degraded)
              put members{index} $(cat $sys/raid_disks)
+             put bitmap{index} $(cat $sys/bitmap/location)
              echo check >$sys/sync_action
              idle $md
              put mismatches{index} $(cat $sys/mismatch_cnt)
@@ -94,6 +98,7 @@ impl Widened {
         let value = |key: &str| &report[format!("{key}{index}").as_str()];
         let (name, log) = (&self.what, value("log").replace('|', "\n"));
         assert_eq!((value("sha"), value("degraded")), (&*self.sha256, "0"), "{name}\n{log}");
+        assert_eq!(value("bitmap") != "none", self.has_bitmap, "{name}\n{log}");
         assert_eq!(value("members"), self.members.len().to_string(), "{name}\n{log}");
         assert!(value("size").parse::<u64>().unwrap() > self.size, "{name}\n{log}");
         assert_eq!(value("mismatches"), "0", "{name}\n{log}");

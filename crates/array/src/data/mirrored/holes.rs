@@ -65,7 +65,8 @@ impl Mirror {
                 match self.read_copy(window, copy, (at, len)).await {
                     Some(Err(OpError::Gone)) => {
                         let place = extent.offset..extent.offset + len;
-                        self.core.note_unread(&mut search.read_failures, extent.member, OpError::Gone, place);
+                        let (door, failures) = (self.door(), &mut search.read_failures);
+                        self.core.note_unread(door, failures, extent.member, OpError::Gone, place);
                         gone.push(asked);
                         search.holes.0.push(Hole { copy, at, len });
                     }
@@ -124,7 +125,8 @@ impl Mirror {
                 }
                 None => {
                     let place = extent.offset..extent.offset + len;
-                    self.core.note_unread(&mut search.read_failures, extent.member, why, place);
+                    let (door, failures) = (self.door(), &mut search.read_failures);
+                    self.core.note_unread(door, failures, extent.member, why, place);
                     false
                 }
             };

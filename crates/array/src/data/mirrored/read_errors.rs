@@ -160,7 +160,7 @@ impl Mirror {
         }
         for (Readable { extent, .. }, error) in &bad {
             let place = extent.offset..extent.offset + len;
-            self.core.note_unread(read_failures, extent.member, *error, place);
+            self.core.note_unread(self.door(), read_failures, extent.member, *error, place);
         }
         Err(bad.first().map_or(VolumeError::TooManyLost, |(copy, error)| {
             VolumeError::of_member(copy.extent.member, *error)

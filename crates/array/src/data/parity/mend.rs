@@ -56,7 +56,7 @@ impl Parity {
     pub(super) fn note_window(&self, window: &RowWindow, bad: &Bad, read_failures: &mut ReadFailures) {
         let offset = window.offset(&self.map, window.rows.start);
         for (role, error) in bad.iter() {
-            self.core.note_unread(read_failures, role, error, offset..offset + window.width());
+            self.core.note_unread(self.door(), read_failures, role, error, offset..offset + window.width());
         }
     }
 

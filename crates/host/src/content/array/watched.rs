@@ -156,6 +156,7 @@ fn level(event: &Event) -> tracing::Level {
         | EventKind::Broken
         | EventKind::Uncorrected
         | EventKind::Unrebuilt
+        | EventKind::Unmoved
         | EventKind::NoBadBlockLog => tracing::Level::ERROR,
         EventKind::ResyncBegun
         | EventKind::ReshapeBegun
