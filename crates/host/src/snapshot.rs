@@ -98,6 +98,16 @@ impl Snapshot {
         owing.map(|(path, in_flight)| format!("{path} ({in_flight})")).collect()
     }
 
+    /// The UUIDs of arrays whose data were being moved when the status was given.
+    pub fn moving(&self) -> Vec<String> {
+        let latest = self.last().0;
+        let has = |report: &Report, word| {
+            report.array().is_some_and(|array| array.array.state.iter().any(|state| *state == word))
+        };
+        let moves = |report: &&Report| has(report, "reshaping") && !has(report, "read-only");
+        latest.all().iter().filter(moves).map(|report| report.uuid().to_owned()).collect()
+    }
+
     /// The status, or that of one array, which says how old it is. A server of one array has no other.
     pub(crate) fn report(&self, array: Option<&str>, server: &str) -> Result<Volumes, HostError> {
         let (reported, made) = self.last();

@@ -12,6 +12,7 @@
 //! 4. At the end the starts of the data are recorded with the reshape still standing, then its end: superblocks that a cut leaves a record
 //!    apart say the same of where bytes are. The array is opened anew with the new geometry alone.
 
+mod estimate;
 mod lost;
 mod moving;
 mod window;

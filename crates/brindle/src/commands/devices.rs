@@ -399,7 +399,7 @@ fn terms(host: &Host, coming: Coming) -> Terms {
 }
 
 /// Takes devices into an array that is not served; gives their numbers, and the outcome of each.
-fn take_in(
+pub(crate) fn take_in(
     host: &Host,
     array: &Array,
     devices: &[PathBuf],

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use brindle_array::{Array, GrowSpec, Recovery};
-use brindle_host::Done;
 use brindle_host::opening::Tuning;
 use brindle_host::status::GrowthStatus;
+use brindle_host::{Coming, Done};
 
 use crate::base::failure::Failure;
 use crate::base::runtime;
 use crate::client::ask::{Order, Target};
 use crate::client::control::Answer;
 use crate::commands::detail;
-use crate::commands::devices::{change, refuse_both, tell};
+use crate::commands::devices::{change, refuse_both, take_in, tell};
 use crate::commands::growth::{self, Filed, Growth};
 use crate::devices::host::Host;
 use crate::flags::cli::Grow;
@@ -30,6 +30,7 @@ pub(crate) fn grow(args: &Grow) -> Result<(), Failure> {
         change(members, &from, |host, array| match &growth {
             Growth::Filed(filed) => file_bitmap(host, array, filed),
             growth => {
+                add_first(args, host, array, growth)?;
                 let given = host.world.io.block_on(growth.give(array));
                 status = given.map_err(|why| Failure::Refused(why.to_string()))?;
                 if array.is_moving() {
@@ -47,7 +48,8 @@ pub(crate) fn grow(args: &Grow) -> Result<(), Failure> {
             Some(status) if status.moved > 0 => growth::moved_text("the array", status),
             status => growth.described("the array", status.as_ref(), false),
         };
-        return tell(args.json, &text, || detail::of(members, &now));
+        let all: Vec<PathBuf> = members.iter().chain(&args.add).cloned().collect();
+        return tell(args.json, &text, || detail::of(&all, &now));
     }
     let folder = runtime::folder(args.runtime.folder())?;
     let target = Target::meant(&folder, args.array.as_deref())?;
@@ -60,12 +62,37 @@ pub(crate) fn grow(args: &Grow) -> Result<(), Failure> {
 /// Shows what would become of an array that is not served. Nothing is written.
 fn plan_stopped(args: &Grow, growth: &Growth, spec: GrowSpec, bitmaps: &[PathBuf]) -> Result<(), Failure> {
     let host = Host::open_to_change(&args.stopped.members, bitmaps, Tuning::USUAL, Recovery::Manual)?;
-    let planned = host.array.array.plan_growth(spec).map_err(|why| Failure::Refused(why.to_string()));
-    let planned = planned.map(|plan| GrowthStatus::of(&plan));
+    let array = &host.array.array;
+    let planned = array.plan_growth(with_coming(spec, args.add.len()));
+    let planned = planned.map_err(|why| Failure::Refused(why.to_string())).map(|plan| {
+        let time = host.world.io.block_on(array.time_to_move(&plan));
+        GrowthStatus::of(&plan, time)
+    });
     host.world.io.block_on(host.array.stop())?;
     let planned = planned?;
     let text = growth.described("the array", Some(&planned), true);
     tell(args.json, &text, || Ok(&planned))
+}
+
+/// Adds the devices of new members to an array that is not served; none if it would not be given the shape that is asked for.
+fn add_first(args: &Grow, host: &Host, array: &Array, growth: &Growth) -> Result<(), Failure> {
+    let Growth::Shape(spec) = growth else { return Ok(()) };
+    if args.add.is_empty() {
+        return Ok(());
+    }
+    let planned = array.plan_growth(with_coming(*spec, args.add.len()));
+    planned.map_err(|why| Failure::Refused(why.to_string()))?;
+    let coming = Coming { force: args.force, re_add: false };
+    take_in(host, array, &args.add, coming).map(drop)
+}
+
+/// A change of shape for which so many devices are about to be added.
+fn with_coming(spec: GrowSpec, coming: usize) -> GrowSpec {
+    match spec {
+        GrowSpec::Members { count, .. } => GrowSpec::Members { count, coming },
+        GrowSpec::Level { level, .. } => GrowSpec::Level { level, coming },
+        size @ GrowSpec::Size { .. } => size,
+    }
 }
 
 /// Moves the data of an array that is not served.

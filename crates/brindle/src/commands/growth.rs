@@ -8,6 +8,7 @@ use brindle_io::device::Identity;
 use brindle_layout::{Level, Size};
 
 use crate::base::failure::Failure;
+use crate::base::sync::span;
 use crate::client::control::{Ask, BitmapPlace};
 use crate::devices::world::Make;
 use crate::flags::cli::{Bitmap, Grow};
@@ -98,7 +99,7 @@ impl Growth {
     /// Returns when the array has it. A file is none of its own affair.
     pub(crate) async fn give(&self, array: &Array) -> Result<Option<GrowthStatus>, Refused> {
         let bitmap = match self {
-            Self::Shape(spec) => return Ok(Some(GrowthStatus::of(&array.grow(*spec).await?))),
+            Self::Shape(spec) => return Ok(Some(GrowthStatus::of(&array.grow(*spec).await?, None))),
             Self::Bitmap(spec) => array.set_bitmap(spec.clone()).await,
             Self::Filed(filed) => {
                 let label = filed.path.display().to_string();
@@ -217,8 +218,11 @@ fn moves_text(array: &str, growth: &GrowthStatus, dry_run: bool) -> String {
     let (from, to) = (Size(growth.size), Size(growth.new_size));
     let moved = Size(growth.moved);
     if dry_run {
+        let time = growth.seconds.map(span);
+        let time =
+            time.map_or_else(String::new, |time| format!("; at the present pace that takes about {time}"));
         return format!(
-            "{array} would have {to} on {new} members in the place of {from} on {old}: {moved} move, while it is used, without a backup file\n\
+            "{array} would have {to} on {new} members in the place of {from} on {old}: {moved} move, while it is used, without a backup file{time}\n\
              a power cut or a dead disk on the way loses nothing; mdadm goes on with it, and so does `brindle serve --continue`\n"
         );
     }

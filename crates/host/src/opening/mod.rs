@@ -45,6 +45,9 @@ pub struct Opening {
     /// Reshapes of arrays that are under way are gone on with.
     #[serde(rename = "continue")]
     pub goes_on: bool,
+    /// UUIDs of arrays whose reshape the server was at in whose place this one is: those are gone on with, too.
+    #[serde(skip)]
+    pub moving: Vec<String>,
     /// The vdev and role of a member whose side is believed where members of a pool were written apart from each other.
     pub take: Option<(usize, u16)>,
     /// How arrays and pools run.
@@ -74,6 +77,7 @@ impl Default for Opening {
             force: false,
             lacking: Lacking::default(),
             goes_on: false,
+            moving: Vec::new(),
             take: None,
             tuning: Tuning::default(),
             exports: Exports::default(),
@@ -101,7 +105,10 @@ impl Opening {
 
     /// Whether a reshape of the array of that name and UUID is gone on with.
     pub fn goes_on_with(&self, name: &str, uuid: &str) -> bool {
-        self.goes_on || self.volumes.iter().any(|volume| volume.goes_on && volume.means(name, uuid))
+        let was_at_it = self.moving.iter().any(|moving| moving == uuid);
+        self.goes_on
+            || was_at_it
+            || self.volumes.iter().any(|volume| volume.goes_on && volume.means(name, uuid))
     }
 
     /// Limits of its clients.
@@ -247,6 +254,7 @@ mod tests {
             force: true,
             lacking: Lacking::Degraded,
             goes_on: true,
+            moving: Vec::new(),
             take: Some((0, 2)),
             cores: "0-1,7".parse().unwrap(),
             tuning: Tuning {

@@ -1,6 +1,7 @@
 //! A change of an array's shape, as reports tell it.
 
 use brindle_array::GrowPlan;
+use brindle_io::Duration;
 use brindle_layout::Layout;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,8 @@ pub struct GrowthStatus {
     pub resync: u64,
     /// Bytes of data that are moved.
     pub moved: u64,
+    /// Seconds that they are going to be moved, about; none where that is not asked for, or not known.
+    pub seconds: Option<u64>,
     /// Its level before,
     pub level: String,
     /// and after.
@@ -34,7 +37,7 @@ pub struct GrowthStatus {
 
 impl GrowthStatus {
     /// The change that a plan stands for.
-    pub fn of(plan: &GrowPlan) -> Self {
+    pub fn of(plan: &GrowPlan, time: Option<Duration>) -> Self {
         Self {
             size: plan.from.size(),
             new_size: plan.to.size(),
@@ -42,6 +45,7 @@ impl GrowthStatus {
             new_component_size: plan.to.member_size(),
             resync: plan.resynced(),
             moved: plan.moved(),
+            seconds: time.map(|time| time.as_secs().max(1)),
             level: plan.from.level().name().to_owned(),
             new_level: plan.to.level().name().to_owned(),
             raid_devices: plan.from.members(),

@@ -159,7 +159,7 @@ fn content(set: &Set, size: u64) -> String {
 #[test]
 fn data_move_onto_a_disk_more_while_clients_write_and_after_kills() {
     let mut set = Set::sparse(3, 24 * MIB);
-    set.create("-l 5 -e 1.2 --chunk 64K --assume-clean --bitmap none").ok();
+    set.create("-l 5 -e 1.2 --chunk 64K --assume-clean --bitmap internal").ok();
     let disk = files::members(set.dir.path(), "more", 1, 24 * MIB).remove(0);
     let more = disk.to_str().unwrap().to_owned();
     let server = set.serve("--max-speed 3M");
@@ -207,4 +207,30 @@ fn data_move_onto_a_disk_more_while_clients_write_and_after_kills() {
     let checked = set.run("check --json").json();
     assert_eq!(checked["mismatch_cnt"], 0, "{checked}");
     set.serve("").stop();
+}
+
+#[test]
+fn a_disk_more_of_an_array_that_is_not_served_is_added_first_and_time_is_told() {
+    let mut set = Set::sparse(3, 8 * MIB);
+    set.create("-l 5 -e 1.2 --chunk 64K --assume-clean --bitmap internal").ok();
+    let disk = files::members(set.dir.path(), "more", 1, 8 * MIB).remove(0);
+    let more = disk.to_str().unwrap().to_owned();
+    let before = content(&set, 1 << 20);
+    set.unchanged(|| {
+        let grow = format!("grow --raid-devices 6 --add {more} --array");
+        set.run(&grow).refused(1, &["1 spares for 3 new members"]);
+    });
+    let planned = set.run(&format!("grow --raid-devices 4 --add {more} -n --array")).ok().text();
+    assert!(planned.contains("at the present pace that takes about 0:00:"), "{planned}");
+    let text = set.run(&format!("grow --raid-devices 4 --add {more} --array")).ended(0).text();
+    assert!(text.contains("on 4 members now in the place of"), "{text}");
+    set.members.push(disk);
+    let detail = set.detail();
+    assert_eq!(
+        (&detail["raid_devices"], &detail["consistency_policy"]),
+        (&4.into(), &"bitmap".into()),
+        "{detail}"
+    );
+    assert_eq!(content(&set, 1 << 20), before);
+    assert_eq!(set.run("check --json").json()["mismatch_cnt"], 0);
 }

@@ -543,3 +543,48 @@ fn a_member_whose_write_does_not_end_is_no_reason_to_hand_over() {
     assert!(code == 1 && err.contains("not marked clean"), "{code}: {err}");
     assert!(writer.join().unwrap().is_err(), "the write was not acknowledged");
 }
+
+#[test]
+fn a_reshape_is_gone_on_with_by_the_daemon_that_takes_over_and_by_one_that_serves_again() {
+    let mut scene = Scene::new();
+    let old = scene.start("", &[]);
+    scene.under_load(|requests| wait(|| requests.load(Relaxed) > 2 * BLOCKS, "nothing is done"));
+    let size = old.status()["array"]["size"].as_u64().unwrap();
+    old.stop();
+    let before = files::sha256_of(&run("cat", &scene.set.members).ended(0).out);
+    let mut old = scene.start("", &[]);
+    let disk = files::members(scene.set.dir.path(), "more", 1, 16 * MIB).remove(0);
+    old.ask("action", &["speed", "--max-speed", "1M"]).ok();
+    old.ask("grow", &["--raid-devices", "4", "--add", disk.to_str().unwrap()]).ok();
+    scene.set.members.push(disk);
+    let is_moving = |server: &Server| {
+        let status = server.status();
+        let state = state(&status["array"]);
+        assert!(!state.contains(&"read-only"), "{status}");
+        state.contains(&"reshaping")
+    };
+    assert!(is_moving(&old));
+    // The next one does not come up.
+    let (wrong, settings) = (scene.set.path("wrong.toml"), std::fs::read_to_string(&scene.file).unwrap());
+    scene.settings(&wrong, &format!("access = {:?}\n", scene.set.path("nowhere")));
+    // The next one moves as slowly.
+    let slow = settings.replace("memory = \"64M\"", "memory = \"64M\"\nmax-speed = \"1M\"");
+    std::fs::write(&scene.file, &slow).unwrap();
+    scene.refused(&wrong, &["nowhere"]);
+    old.next_event();
+    assert!(is_moving(&old));
+    old.ask("action", &["speed", "--max-speed", "1M"]).ok();
+    let new = scene.start("--takeover", &[]);
+    let (code, err) = old.end();
+    assert!(code == 0 && err.contains("served again by this one"), "{code}: {err}");
+    assert!(is_moving(&new));
+    new.ask("action", &["speed", "--max-speed", "0"]).ok();
+    new.ask("wait", &[]).ok();
+    let status = new.status();
+    assert_eq!(status["array"]["raid_devices"], 4, "{status}");
+    assert!(status["array"]["size"].as_u64() > Some(size), "{status}");
+    new.stop();
+    is_clean(&scene);
+    let after = run("cat", &scene.set.members).ended(0).out;
+    assert_eq!(files::sha256_of(&after[..size as usize]), before);
+}

@@ -64,6 +64,7 @@ impl From<&Serve> for Opening {
             access,
             force: flags.force,
             lacking: if flags.degraded { Lacking::Degraded } else { Lacking::Refused },
+            moving: Vec::new(),
             goes_on: flags.goes_on,
             take: flags.take,
             tuning: opening::Tuning {

@@ -144,7 +144,7 @@ pub(crate) struct Replace {
 /// Flags of `brindle grow`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "brindle grow [OPTIONS] --size max|SIZE ARRAY\n       brindle grow [OPTIONS] --raid-devices COUNT [--add DEVICE]... ARRAY\n       brindle grow [OPTIONS] --level 1|5|6 [--add DEVICE]... ARRAY\n       brindle grow [OPTIONS] --bitmap internal|none|FILE ARRAY\n       brindle grow [OPTIONS] --write-behind[=<COUNT>] ARRAY\n       brindle grow [OPTIONS] --size max|SIZE --array MEMBER...\n       brindle grow [OPTIONS] --bitmap internal|none|FILE --array MEMBER..."
+    override_usage = "brindle grow [OPTIONS] --size max|SIZE ARRAY\n       brindle grow [OPTIONS] --raid-devices COUNT [--add DEVICE]... ARRAY\n       brindle grow [OPTIONS] --level 1|5|6 [--add DEVICE]... ARRAY\n       brindle grow [OPTIONS] --bitmap internal|none|FILE ARRAY\n       brindle grow [OPTIONS] --write-behind[=<COUNT>] ARRAY\n       brindle grow [OPTIONS] --size max|SIZE --array MEMBER...\n       brindle grow [OPTIONS] --raid-devices COUNT [--add DEVICE]... --array MEMBER...\n       brindle grow [OPTIONS] --bitmap internal|none|FILE --array MEMBER..."
 )]
 pub(crate) struct Grow {
     #[command(flatten)]
@@ -164,7 +164,7 @@ pub(crate) struct Grow {
     #[arg(long, short = 'l', value_name = "LEVEL", conflicts_with_all = ["size", "bitmap", "bitmap_chunk", "write_behind"])]
     pub(crate) level: Option<Level>,
     /// Devices that are added to the array first, for new members
-    #[arg(long, value_name = "DEVICE", num_args = 1, conflicts_with_all = ["stopped", "size", "bitmap", "write_behind"])]
+    #[arg(long, value_name = "DEVICE", num_args = 1, conflicts_with_all = ["size", "bitmap", "write_behind"])]
     pub(crate) add: Vec<PathBuf>,
     /// Take the redundancy of the new part for true: members hold the same there, zeroes as a rule
     #[arg(long, requires = "size")]

@@ -34,7 +34,7 @@ pub(crate) use incremental::incremental;
 
 /// `brindle daemon`.
 pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
-    let serve::Inherited { again, settings } = serve::inherit();
+    let serve::Inherited { again, settings, moving } = serve::inherit();
     let settings = match settings {
         Some(text) => Settings::of_text(&args.config, text)?,
         None => Settings::read(&args.config)?,
@@ -57,6 +57,7 @@ pub(crate) fn daemon(args: &Daemon) -> Result<ExitCode, Failure> {
     let job = ServeJob {
         opening: Opening {
             cores: args.cores.clone().unwrap_or_else(|| config.cores.clone()),
+            moving,
             ..config.opening(Vec::new())
         },
         metrics: config.metrics.clone(),

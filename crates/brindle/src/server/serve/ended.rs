@@ -8,7 +8,7 @@ use brindle_io::uring;
 
 use super::notify;
 use super::running::{Ended, LastNames, Others};
-use super::takeover::hand_over;
+use super::takeover::{Left, hand_over};
 use crate::base::failure::Failure;
 use crate::base::log;
 use crate::server::settings::RunningSettings;
@@ -65,8 +65,9 @@ impl Closed {
                 ended.over();
                 control.hand_over(Outcome::Well);
                 let held = !stuck.is_empty() || !snapshot.unanswered().is_empty();
-                let text = anew.settings.as_ref().map(RunningSettings::text).unwrap_or_default();
-                return hand_over(&successor, &text, &ended, held);
+                let settings = anew.settings.as_ref().map(RunningSettings::text).unwrap_or_default();
+                let left = Left { settings, moving: snapshot.moving(), held };
+                return hand_over(&successor, &left, &ended);
             }
             (Ok(()), None) if uring::keeps_listeners() => control.hand_over(Outcome::Well),
             (Ok(()), None) => control.end(Outcome::Well),

@@ -68,6 +68,8 @@ impl<'a> Cleared<'a> {
     /// Looks for members, and at them. None is locked.
     pub(super) fn look(self) -> Result<LookedAt<'a>, Failure> {
         let Self { predecessor, mut task, ways, room } = self;
+        let moving = predecessor.iter().flat_map(|before| before.moving().iter().cloned());
+        task.job.opening.moving.extend(moving);
         let meant = Meant::find(&mut task.job, predecessor.is_some(), room)?;
         let seen = Seen::of(&task.job, &meant.unserved)?;
         let names: Vec<&str> = seen.names.iter().map(String::as_str).collect();

@@ -5,15 +5,15 @@
 //!    listening sockets stay open: connections wait in their backlogs. If it does not stop well, it ends as a stop does, and
 //!    the new one is refused with the reason.
 //! 3. The old one connects to `NAME.next`. It sends a line of JSON, and with its first byte the listeners (SCM_RIGHTS):
-//!    `{"version":1,"listeners":[{"unix":"/run/a.nbd"},{"tcp":"127.0.0.1:10809"}],"manager":{"socket":"/run/notify","watchdog":30000000}}`.
-//!    The places have the order of the descriptors, 253 at most. `manager` has what sd_notify(3) needs: the socket, and the
+//!    `{"version":1,"listeners":[{"unix":"/run/a.nbd"},{"tcp":"127.0.0.1:10809"}],"manager":{"socket":"/run/notify","watchdog":30000000},"moving":["UUID"]}`.
+//!    `moving` are arrays whose data the old one was moving into rows of more members: the new one goes on with that. The places have the order of the descriptors, 253 at most. `manager` has what sd_notify(3) needs: the socket, and the
 //!    watchdog's microseconds. Each side checks that the other's user is its own.
 //! 4. The new one assembles its arrays, looks whether pools can be opened, and says `ready`. The old one answers `go` and ends. From then on
 //!    the new one opens pools and answers clients; before, it writes to no member. If it can't have something that the old one
 //!    served, and its settings mean, it ends instead.
 //! 5. If `ready` does not come within 10 s, the old one hangs up, ends the new one, and serves again: it runs its own
 //!    program anew, with the settings that held. `BRINDLE_LISTENERS` and `BRINDLE_SETTINGS` tell the
-//!    descriptors that it finds open, as `PID:NUMBER,NUMBER`. Where the kernel holds a thread, with an operation on a member
+//!    descriptors that it finds open, as `PID:NUMBER,NUMBER`, and `BRINDLE_MOVING` the arrays whose data it was moving, as `PID:UUID,UUID`. Where the kernel holds a thread, with an operation on a member
 //!    that was failed, the program is run beside it (`next` in the place of `PID`): the thread would keep it from being run anew.
 //!
 //! So at no time have both a member open for writing: locks would show it.
@@ -72,6 +72,7 @@ const LEAVING: Duration = Duration::from_secs(1);
 
 const LISTENERS: &str = "BRINDLE_LISTENERS";
 const SETTINGS: &str = "BRINDLE_SETTINGS";
+const MOVING: &str = "BRINDLE_MOVING";
 
 /// Means a process whose number is not known yet. Programs that it runs find those descriptors closed.
 const BESIDE: &str = "next";
@@ -88,6 +89,9 @@ struct HandedOver {
     version: u32,
     listeners: Vec<PlaceWords>,
     manager: Option<notify::Manager>,
+    /// UUIDs of arrays whose data were being moved. Older daemons don't tell.
+    #[serde(default)]
+    moving: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -121,6 +125,8 @@ pub(crate) struct Inherited {
     pub(crate) again: bool,
     /// The settings that held then.
     pub(crate) settings: Option<String>,
+    /// UUIDs of arrays whose data it was moving.
+    pub(crate) moving: Vec<String>,
 }
 
 /// Takes the descriptors that were left open for this process, by itself or by a service manager.
@@ -138,15 +144,21 @@ pub(crate) fn inherit() -> Inherited {
         uring::keep_listeners(true);
         uring::take_inherited(listeners);
     }
-    Inherited { again, settings }
+    let moving = own_value(MOVING).unwrap_or_default();
+    let moving = moving.split(',').filter(|uuid| !uuid.is_empty()).map(str::to_owned).collect();
+    Inherited { again, settings, moving }
 }
 
-/// `PID:NUMBER,NUMBER` of a variable, if this process is meant: programs that a daemon runs have its environment.
-fn numbers(name: &str) -> Option<Vec<RawFd>> {
+/// `PID:VALUE` of a variable, if this process is meant: programs that a daemon runs have its environment.
+fn own_value(name: &str) -> Option<String> {
     let value = std::env::var(name).ok()?;
-    let (pid, numbers) = value.split_once(':')?;
-    (pid == BESIDE || pid.parse() == Ok(std::process::id())).then_some(())?;
-    Some(numbers.split(',').filter_map(|number| number.parse().ok()).collect())
+    let (pid, own) = value.split_once(':')?;
+    (pid == BESIDE || pid.parse() == Ok(std::process::id())).then(|| own.to_owned())
+}
+
+/// `PID:NUMBER,NUMBER` of a variable.
+fn numbers(name: &str) -> Option<Vec<RawFd>> {
+    Some(own_value(name)?.split(',').filter_map(|number| number.parse().ok()).collect())
 }
 
 fn stored() -> Option<Vec<RawFd>> {
@@ -196,6 +208,8 @@ pub(super) struct Predecessor<'a> {
     /// The settings that hold now have it.
     is_meant: IsMeant<'a>,
     served: Vec<Findable>,
+    /// UUIDs of arrays whose data it was moving.
+    moving: Vec<String>,
     stream: UnixStream,
     /// When it came with its listeners.
     met: Instant,
@@ -239,7 +253,13 @@ impl<'a> Predecessor<'a> {
         if let Some(manager) = handed.manager {
             notify::take_over(manager);
         }
-        Ok(Some(Self { name: name.to_owned(), is_meant, served, stream, met }))
+        let moving = handed.moving;
+        Ok(Some(Self { name: name.to_owned(), is_meant, served, moving, stream, met }))
+    }
+
+    /// UUIDs of arrays whose data it was moving.
+    pub(super) fn moving(&self) -> &[String] {
+        &self.moving
     }
 
     /// Refuses to go on without something that the old daemon served, and the settings mean still: it serves on then.
@@ -368,12 +388,21 @@ impl AskedToHandOver {
     }
 }
 
+/// A daemon leaves this to a server that goes on in its place.
+pub(super) struct Left {
+    /// The settings that hold.
+    pub(super) settings: String,
+    /// UUIDs of arrays whose data were being moved.
+    pub(super) moving: Vec<String>,
+    /// The kernel may hold a thread of this process.
+    pub(super) held: bool,
+}
+
 /// Hands the listeners to the process that waits at `socket`, and returns when that serves. If it does not come to that, this
-/// process is made a new server with these settings, and an error says why that can't be. With `held` the kernel may hold a
-/// thread of this process.
-pub(super) fn hand_over(socket: &Path, settings: &str, ending: &Ending, held: bool) -> Result<(), Failure> {
+/// process is made a new server of what it leaves, and an error says why that can't be.
+pub(super) fn hand_over(socket: &Path, left: &Left, ending: &Ending) -> Result<(), Failure> {
     let why = match Successor::meet(socket) {
-        Ok(mut successor) => match successor.give().and_then(|()| successor.wait(ending)) {
+        Ok(mut successor) => match successor.give(&left.moving).and_then(|()| successor.wait(ending)) {
             Ok(()) => return Ok(()),
             Err(why) => {
                 successor.end();
@@ -387,7 +416,7 @@ pub(super) fn hand_over(socket: &Path, settings: &str, ending: &Ending, held: bo
         return Ok(());
     }
     tracing::warn!("the arrays are served again by this one");
-    again(settings, held)
+    again(left)
 }
 
 /// The process that takes over, for the daemon that ran before.
@@ -409,10 +438,11 @@ impl Successor {
     }
 
     /// Sends the listeners.
-    fn give(&mut self) -> std::io::Result<()> {
+    fn give(&mut self, moving: &[String]) -> std::io::Result<()> {
         let listeners = uring::listeners()?;
         let places = listeners.iter().map(|one| one.place.clone().into()).collect();
-        let handed = HandedOver { version: VERSION, listeners: places, manager: notify::manager().cloned() };
+        let (manager, moving) = (notify::manager().cloned(), moving.to_vec());
+        let handed = HandedOver { version: VERSION, listeners: places, manager, moving };
         let mut line = serde_json::to_vec(&handed)?;
         line.push(b'\n');
         let fds: Vec<_> = listeners.iter().map(|one| one.socket.as_fd()).collect();
@@ -467,7 +497,7 @@ impl Successor {
 
 /// Runs this program anew in this process, with the listeners and the settings that it had; beside it, if the kernel holds a
 /// thread of this one.
-fn again(settings: &str, held: bool) -> Result<(), Failure> {
+fn again(Left { settings, moving, held }: &Left) -> Result<(), Failure> {
     let failed = |source| Failure::system("the arrays can't be served again", source);
     let prepared = || {
         let listeners = uring::listeners()?;
@@ -479,7 +509,7 @@ fn again(settings: &str, held: bool) -> Result<(), Failure> {
         Ok((listeners, file))
     };
     let (listeners, file) = prepared().map_err(failed)?;
-    let meant = if held { BESIDE.to_owned() } else { std::process::id().to_string() };
+    let meant = if *held { BESIDE.to_owned() } else { std::process::id().to_string() };
     let numbers: Vec<String> = listeners.iter().map(|one| one.socket.as_raw_fd().to_string()).collect();
     let mut command = Command::new(own_program());
     let mut words = std::env::args_os();
@@ -489,11 +519,12 @@ fn again(settings: &str, held: bool) -> Result<(), Failure> {
     command.args(words).envs(notify::environment());
     command.env(LISTENERS, format!("{meant}:{}", numbers.join(",")));
     command.env(SETTINGS, format!("{meant}:{}", file.as_raw_fd()));
+    command.env(MOVING, format!("{meant}:{}", moving.join(",")));
     for name in STORED {
         command.env_remove(name);
     }
     log::flush();
-    if !held {
+    if !*held {
         return Err(failed(command.exec()));
     }
     let beside = command.env_remove(notify::WATCHED_PROCESS).spawn().map_err(failed)?;

@@ -24,10 +24,14 @@ impl ServedArray {
         spec: GrowSpec,
         dry_run: bool,
     ) -> Result<Effects, HostError> {
-        let refused = |source| HostError::Grow { name: self.name().to_owned(), source };
-        let told = |plan: &GrowPlan| Effects { growth: Some(GrowthStatus::of(plan)), ..Effects::default() };
+        let told = |plan: &GrowPlan, time| Effects {
+            growth: Some(GrowthStatus::of(plan, time)),
+            ..Effects::default()
+        };
         if dry_run {
-            return self.array().plan_growth(spec).map(|plan| told(&plan)).map_err(refused);
+            let plan = self.planned(spec)?;
+            let time = self.array().time_to_move(&plan).await;
+            return Ok(told(&plan, time));
         }
         let (this, host) = (Rc::clone(self), Rc::clone(host));
         let work = self.io.spawn(async move {
@@ -42,10 +46,16 @@ impl ServedArray {
             grown
         });
         match race(work, self.io.sleep(PATIENCE)).await {
-            Either::First(Ok(plan)) => Ok(told(&plan)),
-            Either::First(Err(why)) => Err(refused(why)),
+            Either::First(Ok(plan)) => Ok(told(&plan, None)),
+            Either::First(Err(source)) => Err(HostError::Grow { name: self.name().to_owned(), source }),
             Either::Second(()) => Err(HostError::Busy(self.name().to_owned())),
         }
+    }
+
+    /// A change of shape, as it would come to.
+    pub(super) fn planned(&self, spec: GrowSpec) -> Result<GrowPlan, HostError> {
+        let refused = |source| HostError::Grow { name: self.name().to_owned(), source };
+        self.array().plan_growth(spec).map_err(refused)
     }
 
     /// Moves data that are to be moved. False if nothing is.

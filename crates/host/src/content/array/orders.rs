@@ -67,9 +67,9 @@ impl ServedArray {
                     spec.map_err(|why| HostError::Refused { name: self.name().to_owned(), why })
                 };
                 // Nothing is added for what is refused.
-                let planned = self.regrow(shared, spec(add.len())?, true).await?;
+                self.planned(spec(add.len())?)?;
                 match (dry_run, add.is_empty()) {
-                    (true, _) => planned,
+                    (true, _) => self.regrow(shared, spec(add.len())?, true).await?,
                     (false, true) => self.regrow(shared, spec(0)?, false).await?,
                     (false, false) => {
                         let joined = self.add(host, add, Coming { force, re_add: false }).await?.joined;
