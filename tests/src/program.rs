@@ -34,8 +34,33 @@ pub fn path() -> &'static Path {
         // target/PROFILE/deps/TEST-HASH: the program is built as the tests were.
         let test = std::env::current_exe().expect("path of the test binary");
         let release = test.ancestors().nth(2).is_some_and(|profile| profile.ends_with("release"));
-        built(release.then_some("--release"))
+        built("brindle", release.then_some("--release"))
     })
+}
+
+/// Path of the console's program, beside the program that has it run.
+///
+/// # Errors
+/// `BRINDLE_PROGRAM` has none beside it.
+///
+/// # Panics
+/// If it can't be built.
+pub fn console() -> Result<&'static Path, Missing> {
+    static PATH: OnceLock<Result<PathBuf, Missing>> = OnceLock::new();
+    let make = || {
+        let name = "brindle-console";
+        let beside = path().with_file_name(name);
+        if std::env::var_os("BRINDLE_PROGRAM").is_none() {
+            let release = path().ancestors().nth(1).is_some_and(|profile| profile.ends_with("release"));
+            return Ok(built(name, release.then_some("--release")));
+        }
+        if beside.is_file() {
+            Ok(beside)
+        } else {
+            Err(Missing::new(format!("{} is not built: cargo build -p {name}", beside.display())))
+        }
+    };
+    PATH.get_or_init(make).as_deref().map_err(Clone::clone)
 }
 
 /// Path of the program that needs no library: what `BRINDLE_STATIC` says, else built.
@@ -62,23 +87,23 @@ pub fn without_libraries() -> Result<&'static Path, Missing> {
         }
         crate::tools::find("musl-gcc")?;
         let flags = ["--target", &target].into_iter().chain(SOON.iter().flat_map(|set| ["--config", set]));
-        Ok(built(flags))
+        Ok(built("brindle", flags))
     };
     PATH.get_or_init(make).as_deref().map_err(Clone::clone)
 }
 
-/// Has cargo build the program, and tells where it is. Features are those of the whole workspace, as of all that is built already: with
+/// Has cargo build a program, and tells where it is. Features are those of the whole workspace, as of all that is built already: with
 /// those of the program alone, macros and build scripts would be built once more.
-fn built<'a>(flags: impl IntoIterator<Item = &'a str>) -> PathBuf {
+fn built<'a>(program: &str, flags: impl IntoIterator<Item = &'a str>) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--quiet", "--workspace", "--bin", "brindle", "--message-format", "json"])
+        .args(["build", "--quiet", "--workspace", "--bin", program, "--message-format", "json"])
         .args(flags)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stderr(Stdio::inherit())
         .output()
         .expect("cargo can be run");
-    assert!(output.status.success(), "brindle can't be built");
+    assert!(output.status.success(), "{program} can't be built");
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())

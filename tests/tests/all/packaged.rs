@@ -34,6 +34,8 @@ fn packages() -> Result<&'static Path, Missing> {
         for tool in ["strip", "dpkg-deb", "dpkg-shlibdeps", "xz"] {
             find(tool)?;
         }
+        // It is packed if it is beside the program.
+        program::console()?;
         let out = cache_dir("tmp").join("packages");
         package(&[Path::new("--of"), program::without_libraries()?, program::path(), &out]);
         Ok(out)

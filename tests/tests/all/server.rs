@@ -16,6 +16,8 @@ use crate::{packaged, pasted};
 
 /// Functions that all scripts call.
 const HELPERS: &str = include_str!("server/helpers.sh");
+/// Functions about the console.
+const CONSOLE: &str = include_str!("server/console.sh");
 /// From five disks to file systems that are there after a reboot.
 const FIRST: &str = include_str!("server/first.sh");
 /// The boots between the first and the last.
@@ -43,6 +45,7 @@ impl Machine {
         payload.extend(blocks.map(|(text, number)| (format!("block-{number}"), text.into_bytes())));
         let sample = pasted::blocks_of("server.md", "toml settings").into_iter().next().expect("a sample");
         payload.push(("sample.toml".to_owned(), sample.into_bytes()));
+        payload.extend(console_by_its_page());
         let mut disks = files::members(dir.path(), "disk", 4, 48 << 20);
         disks.extend(files::members(dir.path(), "other", 1, 16 << 20));
         files::sparse(&dir.path().join("nvme"), 16 << 20);
@@ -56,9 +59,22 @@ impl Machine {
             .and_then(|vm| vm.debian(&own, &self.payload))
             .and_then(|vm| vm.nvme(&[4]));
         let vm = or_skip(vm)?.nvme_images([self.dir.path().join("nvme")]);
-        let script = format!("{HELPERS}\n{script}");
+        let script = format!("{HELPERS}\n{CONSOLE}\n{script}");
         Some(vm.disks(&self.disks).limit(Duration::from_secs(900)).run(&script).unwrap())
     }
+}
+
+/// The settings and the block of docs/console.md by which it becomes a service. The server is started anew by its own page.
+fn console_by_its_page() -> [(String, Vec<u8>); 2] {
+    let settings = pasted::blocks_of("console.md", "toml console").remove(0);
+    let all = pasted::blocks_of("console.md", "sh server");
+    let block = all.iter().find(|block| block.contains("brindle-console")).expect("a block");
+    let lines: Vec<&str> = block.lines().filter(|line| *line != "systemctl restart brindle").collect();
+    assert_eq!(lines.len() + 1, block.lines().count(), "{block}");
+    [
+        ("control.toml".to_owned(), settings.into_bytes()),
+        ("console-block".to_owned(), lines.join("\n").into_bytes()),
+    ]
 }
 
 /// A number that a variable of the environment says, else this one.
@@ -104,6 +120,40 @@ fn is_in_its_box(first: &Report) {
     assert_eq!(&first["unreached"], "1");
     assert_eq!(names(&json(first, "all_served")), ALL);
     assert_eq!((&first["volume"], &first["scrubbed"]), ("same", "success 1"));
+}
+
+/// The console is in its box: it shows all, reads no member, has no right, and mends by one order.
+fn has_a_console(first: &Report) {
+    assert_eq!(&first["page"], "<!DOCTYPE html></html>");
+    let assets = &first["assets"];
+    assert!(assets.len() >= 12 && assets.split_whitespace().all(|status| status == "200"), "{assets}");
+    let item = |key: &str| {
+        let all = json(first, key)["items"].clone();
+        all.as_array().unwrap().iter().find(|item| item["name"] == "data").unwrap().clone()
+    };
+    assert_eq!(names(&json(first, "overview")["items"]), ALL);
+    assert_eq!(&first["unasked"], "401");
+    assert!(
+        first["detail"].ends_with(" 502") && first["detail"].contains("this console can't read the members"),
+        "{}",
+        &first["detail"]
+    );
+    let exposure: f64 = first["exposure"].parse().unwrap();
+    assert!(exposure <= 2.0, "{exposure}");
+    assert_eq!(&first["console"], "CapBnd:0000000000000000 NoNewPrivs:1 Seccomp:2 ");
+    // systemd makes users of these numbers while their service runs.
+    let user: u32 = first["console_user"].parse().unwrap();
+    assert!((61184..=65519).contains(&user), "{user}");
+    let degraded = item("degraded");
+    assert_eq!(degraded["severity"], "degraded", "{degraded}");
+    assert_eq!(degraded["next"]["mend"]["order"]["ask"], "add", "{degraded}");
+    assert!(
+        first["mended"].ends_with(" 200") && first["mended"].contains("brindle add data"),
+        "{}",
+        &first["mended"]
+    );
+    assert_eq!((&first["ordered"], &item("whole")["members"].as_array().unwrap().len()), ("1", &4));
+    assert_ne!(item("whole")["severity"], "degraded");
 }
 
 /// After an upgrade the drop-in is there, and without CAP_SYS_ADMIN all is served but devices of this machine.
@@ -162,6 +212,7 @@ fn a_server_has_its_array_after_a_reboot() {
     assert_eq!(names(&json(&first, "unheld")), ["data"]);
     each_has_its_own(&first, &ALL);
     is_in_its_box(&first);
+    has_a_console(&first);
     let boots = number("BRINDLE_BOOTS", 0);
     for more in 0..boots {
         let Some(again) = machine.boot(AGAIN) else { return };

@@ -70,6 +70,7 @@ disks_in_files
     echo 'devices = ["/dev/disk/by-id", "/disks"]'
     cat sample.toml
     printf 'delay = "2s"\nsmart = true\nsmartctl = "/usr/local/sbin/smart-of-nvme"\nprogram = "/usr/local/sbin/hook"\nwebhook = "http://127.0.0.1:8099/"\n'
+    cat control.toml
 } >/etc/brindle/brindle.toml
 # The unit's box is told with the line, before it stands in the way of a start.
 put boxed "$(brindle reload | grep 'line 1: .*/disks' | tr '\n' '|')"
@@ -101,6 +102,7 @@ put errors "$(dmesg | grep -c 'I/O error' || true)"
 # The daemon says so if it has not the rights to serve its own host.
 put rights "$(journalctl -b -u brindle --no-pager | grep -c 'when memory is short' || true)"
 owners
+console
 blank_disk
 # The next boot has threads in the place of the ring.
 printf '[Service]\nSystemCallFilter=~io_uring_setup\n' >/etc/systemd/system/brindle.service.d/threads.conf

@@ -95,7 +95,7 @@ served_in_the_box() {
     step report brindle report --output /var/tmp/report.json
 }
 
-# blank_disk: a member goes, udev hands the disk to the daemon, and it comes back blank by command. From then on udev waits for a while for
+# blank_disk: a member goes, udev hands the disk to the daemon, and it comes back blank by an order of the console. From then on udev waits for a while for
 # the lock of the disk, which it wants to look at: nothing may wait for udev.
 blank_disk() {
     disk=/dev/disk/by-id/virtio-BRINDLE-4
@@ -104,8 +104,13 @@ blank_disk() {
     step handed udevadm trigger --action change --settle "$(readlink -f $disk)"
     step handed_over until_so grep_unit "brindle-incremental@$(basename "$(readlink -f $disk)").service"
     step zero brindle zero-superblock $disk
-    step add brindle add data $disk
+    put degraded "$(page /api/v1/overview | tr -d '\n')"
+    put mended "$(order "{\"server\":\"brindle\",\"ask\":\"add\",\"array\":\"data\",\"devices\":[\"$disk\"]}")"
     step recover brindle wait data
+    # It is asked once a second, and may not have heard of the end yet.
+    step whole until_so is_shown_whole
+    put whole "$(page /api/v1/overview | tr -d '\n')"
+    put ordered "$(journalctl -b -u brindle-console --no-pager | grep -c 'brindle add data .*done' || true)"
 }
 
 # grep_unit UNIT: whether it has run to its end.
