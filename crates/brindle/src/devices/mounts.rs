@@ -31,6 +31,8 @@ const FUSE_SUPER_MAGIC: rustix::fs::FsWord = 0x6573_5546;
 const HELPER: &str = "fusermount3";
 /// The kind of these mounts.
 const KIND: &str = "fuse.brindle";
+/// Links that are followed one after the other, as by the kernel (path_resolution(7)).
+const LINKS: usize = 40;
 /// Time that the helper may take to hand the descriptor over.
 const HANDED: Duration = Duration::from_secs(10);
 /// Time that a server may take to end whose mount has gone.
@@ -130,9 +132,14 @@ fn plain(word: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// A folder from the root, with all links of the way to it followed. It itself is not looked at.
+/// A folder from the root, with all links of the way to it followed, and those that it is itself. What is mounted there is not asked.
 pub(crate) fn place(folder: &Path) -> PathBuf {
-    let folder = absolute(folder);
+    let mut folder = absolute(folder);
+    for _ in 0..LINKS {
+        // Of a folder that is mounted on, the kernel knows by itself that it is none.
+        let Ok(to) = std::fs::read_link(&folder) else { break };
+        folder = folder.parent().map_or(to.clone(), |parent| parent.join(to));
+    }
     match (folder.parent().map(std::fs::canonicalize), folder.file_name()) {
         (Some(Ok(parent)), Some(name)) => parent.join(name),
         _ => folder,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
+use brindle_tests::program;
 use brindle_tests::tools::{self, Missing, or_skip};
 use rustix::process::Signal;
 
@@ -175,6 +176,14 @@ fn what_can_not_be_mounted_is_refused_and_leaves_nothing() {
     umount(&folder).refused(1, &[folder.text(), "mounted is"]);
     stage.ask("mount", &["data", folder.text()]).ok();
     stage.ask("mount", &["data", folder.text()]).refused(1, &["data is mounted there already"]);
+    // By a link to the folder, too.
+    let link = stage.path().join("link");
+    std::os::unix::fs::symlink("folder", &link).unwrap();
+    let through = link.to_str().unwrap();
+    stage.ask("mount", &["data", through]).refused(1, &["data is mounted there already"]);
+    run(program::path().to_str().unwrap(), &["umount", through]).ok();
+    assert_eq!(folder.connection(), None);
+    stage.ask("mount", &["data", through]).ok();
     let kept = File::open(folder.file("data")).unwrap();
     umount(&folder).refused(1, &["--lazy"]);
     // A client that is disconnected is gone, and its files say so.
