@@ -291,6 +291,11 @@ impl Failure {
         matches!(self, Self::Assembly(AssemblyError::Empty))
     }
 
+    /// A device was named that has no superblock, and nothing else that could be looked into.
+    pub(crate) fn is_no_member(&self) -> bool {
+        matches!(self, Self::Assembly(AssemblyError::NoSuperblock { .. }))
+    }
+
     /// Other members may put it right: a look at one of them alone does not ask for them.
     pub(crate) fn lacks_others(&self) -> bool {
         let lacks = matches!(

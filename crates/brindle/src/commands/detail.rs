@@ -3,6 +3,7 @@
 mod broken;
 mod container;
 mod content;
+mod cut;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -168,8 +169,13 @@ pub(crate) fn of(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<ArrayReport
 fn with_container(args: &Detail, disks: &[PathBuf]) -> Result<Vec<Looked>, Failure> {
     let mut looked = container::volumes(args, disks)?;
     let others: Vec<PathBuf> = args.members.iter().filter(|name| !disks.contains(name)).cloned().collect();
-    if !others.is_empty() {
-        looked.extend(all(args, &others)?);
+    if others.is_empty() {
+        return Ok(looked);
+    }
+    match all(args, &others) {
+        // The image of a disk that was cut, say: the metadata were at its end.
+        Err(why) if why.is_no_member() => log::complain(&why),
+        others => looked.extend(others?),
     }
     Ok(looked)
 }
@@ -183,9 +189,16 @@ fn all(args: &Detail, members: &[PathBuf]) -> Result<Vec<Looked>, Failure> {
     let mut world = World::new(opening)?;
     let set = world.open_fit(members)?;
     let is_inside = set.members.iter().any(|named| !members.contains(&PathBuf::from(&named.label)));
-    let sets = if is_inside || are_mixed(&set) { set.by_array() } else { vec![set] };
+    let mut sets = if is_inside || are_mixed(&set) { set.by_array() } else { vec![set] };
+    let cut_alone = if cut { Vec::new() } else { cut::arrays(&world::of_no_set(&sets))? };
+    if !cut_alone.is_empty() {
+        // They are told of by themselves.
+        sets.retain(|set| set.array().is_some());
+        let is_told = |label: &str| cut_alone.iter().any(|(report, _)| report.has(label));
+        sets.iter_mut().for_each(|set| set.left_out.retain(|left_out| !is_told(&left_out.label)));
+    }
     let bare = if cut { Vec::new() } else { world::bare(members, &sets) };
-    let several = sets.len() > 1;
+    let several = sets.len() + cut_alone.len() > 1;
     let mut ways = Vec::new();
     let look = |mut set: Set| {
         let assembled = match world.assemble_any(&mut set) {
@@ -218,6 +231,7 @@ fn all(args: &Detail, members: &[PathBuf]) -> Result<Vec<Looked>, Failure> {
         Looked::Broken(..) => None,
     });
     content::together(&mut formed.zip(&ways).collect::<Vec<_>>());
+    looked.extend(cut_alone.into_iter().map(|(report, why)| Looked::Broken(Box::new(report), why)));
     Ok(looked)
 }
 

@@ -47,6 +47,7 @@ pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, see, warn_of_left_ou
 pub(crate) use newcomers::{FormerMembers, Newcomer, Search, Terms, block_devices, identity_of};
 pub(crate) use notes::{note, notes};
 pub(crate) use search::Through;
+pub(crate) use truncated::of_no_set;
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
 const MEMORY: (Bytes, Bytes) = (Bytes(16 << 20), Bytes(1 << 36));

@@ -497,3 +497,26 @@ fn a_disk_that_was_copied_onto_a_larger_one_is_found() {
     let read = run("cat", &[part, disks.set.members[1].clone()]);
     assert!(read.out == disks.contents[0], "{}", read.err);
 }
+
+#[test]
+fn the_others_are_told_beside_the_image_of_a_disk_that_was_cut() {
+    let disks = Disks::new(3, &[(5, 2 * MIB)], 512);
+    let cut = std::fs::File::options().write(true).open(&disks.set.members[1]).unwrap();
+    cut.set_len(DISK - MIB).unwrap();
+    disks.set.unchanged(|| {
+        let told = run("detail --json", &disks.set.members).ended(0);
+        assert!(
+            told.err.contains("has no md superblock") && told.err.contains("leave it out"),
+            "{}",
+            told.err
+        );
+        let report = told.report();
+        assert_eq!(
+            (&report["name"], &report["state"][1]),
+            (&"Volume0".into(), &"degraded".into()),
+            "{report}"
+        );
+        let read = disks.cat("", &[0, 1, 2]).ended(0);
+        assert!(read.out == disks.contents[0] && read.err.contains("going on without it"), "{}", read.err);
+    });
+}

@@ -122,6 +122,42 @@ fn a_partition_within_which_an_image_ends_is_read_as_far_as_it_goes() {
     }
 }
 
+#[test]
+fn an_array_of_which_all_images_are_cut_is_told_with_the_way_to_read_it() {
+    let Some(nas) = Nas::new(4, "gpt") else { return };
+    nas.set.members.iter().for_each(|disk| cut(disk, 28 * MIB));
+    let inside = nas.inside(2);
+    let way = inside.iter().map(|member| format!("'{}'", name(member))).collect::<Vec<_>>().join(" ");
+    nas.set.unchanged(|| {
+        let all = arrays(&run("detail --json", &nas.set.members).ended(1).report());
+        let levels: Vec<&Value> = all.iter().map(|one| &one["level"]).collect();
+        assert_eq!(levels, ["raid1", "raid1", "raid5"]);
+        assert_eq!(state(&all[0]), ["clean"]);
+        assert_eq!(all[2]["devices"].as_array().unwrap().len(), 4);
+        let problem = all[2]["problem"].as_str().unwrap();
+        assert!(problem.contains(&format!("brindle cat --force -o FILE {way} reads")), "{problem}");
+        // By themselves they are refused with the same words, and in a heap they are not blamed for what others lack.
+        let ran = run("detail", &inside).ended(1);
+        assert!(
+            ran.err.contains("cut before the end of the data") && ran.err.contains("--force"),
+            "{}",
+            ran.err
+        );
+        let one = arrays(&run("detail --json", &nas.set.members[3..]).ended(1).report());
+        assert_eq!(one[0]["left_out"], serde_json::json!([]));
+        assert_eq!((&one[2]["name"], &one[2]["missing"]), (&all[2]["name"], &serde_json::json!([0, 1, 2])));
+        // The command does what it says.
+        let to = nas.set.path("out");
+        run(&format!("cat --force --output {}", name(&to)), &inside).ended(4);
+        assert!(std::fs::read(&to).unwrap()[..20 * MIB as usize] == nas.contents[2][..20 * MIB as usize]);
+    });
+    // Of a disk without table that was cut, the search finds the members: it is not taken for one of them as a whole.
+    erase_tables(&nas.set.members[3], false);
+    let left = [&nas.set.members[..1], &nas.set.members[3..]].concat();
+    let ran = run("detail --search", &left).ended(1);
+    assert!(!ran.text().contains("may be role"), "{}", ran.text());
+}
+
 /// Bytes that a map has as read, all of which are equal to the content; the others are zeroes.
 fn read_bytes(map: &str, bytes: &[u8], content: &[u8]) -> u64 {
     assert_eq!(bytes.len(), content.len());

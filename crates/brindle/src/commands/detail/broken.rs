@@ -119,6 +119,11 @@ impl BrokenReport {
         if open.is_empty() { why } else { Failure::Cut { source: Box::new(why), way: open.join("; ") } }
     }
 
+    /// Whether this device is one of its members.
+    pub(super) fn has(&self, label: &str) -> bool {
+        self.devices.iter().any(|device| device.path == label)
+    }
+
     /// The array as messages name it.
     pub(super) fn called(&self) -> String {
         if self.name.is_empty() { self.uuid.clone() } else { self.name.escape_debug().to_string() }

@@ -52,7 +52,14 @@ pub(crate) fn bare(names: &[PathBuf], sets: &[Set]) -> Vec<Bare> {
         if parts(name).is_some() || is_used(&label) || is_silent(&label) {
             continue;
         }
+        // A disk of which the search has found members is none itself.
+        let is_of = |other: &str| other != label && disk(other) == label;
+        let left_out = || sets.iter().flat_map(|set| &set.left_out).map(|left| &left.label);
+        let members = sets.iter().flat_map(|set| &set.members).map(|named| &named.label);
         let inside = place::inside(name).unwrap_or_default();
+        if inside.is_empty() && members.chain(left_out()).any(|other| is_of(other)) {
+            continue;
+        }
         let places = if inside.is_empty() { vec![name.clone()] } else { inside };
         let unused = places.iter().filter(|place| !is_used(&place.display().to_string()));
         all.extend(unused.filter_map(|place| Bare::see(place)));

@@ -1,9 +1,12 @@
 //! Members whose copies were cut at their ends: read as far as they go, if that was forced.
 
+use std::path::PathBuf;
+
 use brindle_format::md::{SuperblockError, Version};
+use brindle_md::assembly::Claim;
 
 use super::assumed;
-use super::members::Seen;
+use super::members::{Named, Seen, Set};
 use crate::base::failure::Failure;
 use crate::base::look;
 
@@ -35,4 +38,25 @@ impl Seen {
         );
         Ok((self, Some(reported)))
     }
+}
+
+/// Devices whose superblocks can't be used, and claim an array that no other device is of.
+pub(crate) fn of_no_set(sets: &[Set]) -> Vec<PathBuf> {
+    let is_known = |claim: Claim| {
+        let mut known = sets.iter().flat_map(|set| &set.members).filter_map(Named::array);
+        known.any(|array| array == claim.array)
+    };
+    let left_out = sets.iter().flat_map(|set| &set.left_out).map(|left| (&left.label, left.claim));
+    // Where none of all can be used, none is left out.
+    let unfit = sets.iter().flat_map(|set| &set.members).filter(|named| named.array().is_none());
+    let unfit =
+        unfit.map(|named| (&named.label, named.candidate.found.first().and_then(|found| found.claim)));
+    let mut all: Vec<PathBuf> = Vec::new();
+    for (label, claim) in left_out.chain(unfit) {
+        let path = PathBuf::from(label);
+        if claim.is_some_and(|claim| !is_known(claim)) && !all.contains(&path) {
+            all.push(path);
+        }
+    }
+    all
 }
