@@ -1,7 +1,9 @@
 //! Every fuzzer, briefly and with any compiler: the stored inputs (seeds, and whatever was once found), then as many
-//! random changes to them. What is tried is the same in every run and on every machine.
+//! random changes to them. What is tried is the same in every run and on every machine, unless `BRINDLE_FUZZ_SECONDS` asks for so many
+//! seconds of each, from `BRINDLE_FUZZ_SEED`: a search without libFuzzer's sense of coverage, for machines that can't have that.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use brindle_fuzz_targets::mutate::{Chance, mutate};
 use brindle_fuzz_targets::{
@@ -22,13 +24,22 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).expect("a readable input")).collect()
 }
 
-/// Runs the stored inputs and `changed` changed ones.
+/// A number that a variable of the environment says, if it is there.
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|said| said.parse().expect("a number"))
+}
+
+/// Runs the stored inputs and `changed` changed ones, or as many as the time allows that was asked for.
 fn replay(target: &str, run: fn(&[u8]), changed: usize) {
     let stored = corpus(target);
     assert!(!stored.is_empty(), "no inputs are stored for {target}");
     stored.iter().for_each(|input| run(input));
-    let mut chance = Chance::new(0x0062_7269_6e64_6c65);
-    for _ in 0..changed {
+    let mut chance = Chance::new(number("BRINDLE_FUZZ_SEED").unwrap_or(0x0062_7269_6e64_6c65));
+    let (begun, time) = (Instant::now(), number("BRINDLE_FUZZ_SECONDS").map(Duration::from_secs));
+    let goes_on = |tried| time.map_or(tried < changed, |time| begun.elapsed() < time);
+    let mut tried = 0;
+    while goes_on(tried) {
+        tried += 1;
         let mut input = stored[chance.below(stored.len())].clone();
         let other = &stored[chance.below(stored.len())];
         mutate(&mut input, other, LONGEST, &mut chance);
@@ -38,6 +49,7 @@ fn replay(target: &str, run: fn(&[u8]), changed: usize) {
             panic!("{target} does not stand this input; store it in fuzz/corpus/{target}:\n{}", hex(&input));
         }
     }
+    println!("{target}: {tried} changed inputs in {} s", begun.elapsed().as_secs());
 }
 
 fn hex(bytes: &[u8]) -> String {
