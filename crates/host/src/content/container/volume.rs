@@ -183,7 +183,8 @@ impl ContainerSet {
         let missing: Vec<String> = lacking.map(|role| format!("'{}'", self.serial(role.disk))).collect();
         let (name, level) = (plan.name.clone(), plan.geometry.level());
         if !plan.geometry.can_lose(&lost) {
-            if !options.partial {
+            // Of no disk at all there is no part, and nothing that bounds what the metadata say.
+            if !options.partial || lost.len() == plan.roles.len() {
                 return Err(ContainerError::TooFew { volume: name, missing });
             }
             plan.is_partial = true;
