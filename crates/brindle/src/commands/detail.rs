@@ -20,7 +20,7 @@ use crate::client::health::Health;
 use crate::devices::containers;
 use crate::devices::pools::{self, Alone, PoolReport};
 use crate::devices::scan;
-use crate::devices::world::{self, Assembled, Set, Through, World, WorldOptions, warn_of_left_out};
+use crate::devices::world::{self, Assembled, Cut, Set, Through, World, WorldOptions, warn_of_left_out};
 use crate::flags::cli::Detail;
 use broken::BrokenReport;
 use content::Way;
@@ -185,7 +185,11 @@ fn all(args: &Detail, members: &[PathBuf]) -> Result<Vec<Looked>, Failure> {
     let bitmaps = &args.given.bitmaps;
     // Of arrays by hand nothing is read here: a member that was cut is no less a member.
     let cut = args.assuming.assume.is_some();
-    let opening = WorldOptions { cut, search: Through::of(args.searching.search), ..WorldOptions::LOOK };
+    let opening = WorldOptions {
+        cut: if cut { Cut::Read } else { Cut::Refused },
+        search: Through::of(args.searching.search),
+        ..WorldOptions::LOOK
+    };
     let mut world = World::new(opening)?;
     let set = world.open_fit(members)?;
     let is_inside = set.members.iter().any(|named| !members.contains(&PathBuf::from(&named.label)));

@@ -64,14 +64,24 @@ const PIECE: usize = 16 * PAGE;
 /// For commands that make arrays and pools or change what is on record of them: small machines have as much, too.
 pub(crate) const TO_CHANGE: Tuning = Tuning { memory: 64 << 20, ..Tuning::USUAL };
 
+/// Treatment of members that were cut at their ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// They are no members.
+    Refused,
+    /// They are known as members, and the caller says that they were cut.
+    Known,
+    /// They are read as far as they go, which is said of each.
+    Read,
+}
+
 /// How the devices and arrays of a world are opened.
 #[derive(Clone, Copy)]
 pub(crate) struct WorldOptions {
     pub(crate) access: DeviceAccess,
     /// Use arrays of which some bytes may be wrong.
     pub(crate) force: bool,
-    /// Read members that were cut at their ends as far as they go.
-    pub(crate) cut: bool,
+    pub(crate) cut: Cut,
     /// Read arrays that lack more members than they can do without.
     pub(crate) partial: bool,
     /// Devices that are no members are looked through for members that end before they do.
@@ -86,7 +96,7 @@ impl WorldOptions {
     pub(crate) const LOOK: Self = Self {
         access: DeviceAccess::Examine,
         force: true,
-        cut: false,
+        cut: Cut::Refused,
         partial: false,
         search: Through::Never,
         tuning: Tuning { read_policy: ReadPolicy::First, memory: 4 << 20, ..Tuning::USUAL },
@@ -98,7 +108,7 @@ impl WorldOptions {
         Self {
             access: DeviceAccess::Examine,
             force: opening.force,
-            cut: false,
+            cut: Cut::Refused,
             partial: false,
             search,
             tuning: opening.tuning,
@@ -108,7 +118,7 @@ impl WorldOptions {
 
     /// Returns the world with truncated members allowed: each is read as far as it goes.
     pub(crate) fn with_cut(self) -> Self {
-        Self { cut: true, tuning: Tuning { read_errors: u32::MAX, ..self.tuning }, ..self }
+        Self { cut: Cut::Read, tuning: Tuning { read_errors: u32::MAX, ..self.tuning }, ..self }
     }
 
     /// As [`WorldOptions::with_cut`], of arrays that lack more members than they can do without.

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use super::broken::BrokenReport;
 use crate::base::failure::Failure;
 use crate::base::text::shell;
-use crate::devices::world::{Set, World, WorldOptions};
+use crate::devices::world::{Cut, Set, World, WorldOptions};
 
 /// The arrays that these devices are cut members of.
 pub(super) fn arrays(names: &[PathBuf]) -> Result<Vec<(BrokenReport, Failure)>, Failure> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let mut world = World::new(WorldOptions { cut: true, ..WorldOptions::LOOK })?;
+    let mut world = World::new(WorldOptions { cut: Cut::Known, ..WorldOptions::LOOK })?;
     let sets = world.open_fit(names)?.by_array();
     let told = |set: &Set| {
         let why = Failure::Refused(way(set));

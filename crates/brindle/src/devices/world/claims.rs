@@ -7,7 +7,7 @@ use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_volume::nest;
 
 use super::members::NESTED_SLOTS;
-use super::{Named, Nested, Opened, Set, World, place};
+use super::{Cut, Named, Nested, Opened, Set, World, place};
 use crate::base::failure::Failure;
 
 impl World {
@@ -77,7 +77,7 @@ impl World {
         let opened = self.ask(&label, move || {
             let mut device = place::open(&path, access)?;
             if device.identity() == identity {
-                if cut {
+                if cut != Cut::Refused {
                     device.stretch(size);
                 }
                 return Ok(device);

@@ -16,7 +16,7 @@ use brindle_volume::nest;
 
 use super::assembled::Assembled;
 use super::joined::parts;
-use super::{Opened, World, assumed, beginning, emulate, place};
+use super::{Cut, Opened, World, assumed, beginning, emulate, place};
 use crate::base::deadline::within;
 use crate::base::failure::Failure;
 use crate::base::{look, report};
@@ -363,9 +363,9 @@ impl World {
         let cut = self.options.cut;
         let (seen, reported) = self.ask(&label, move || {
             let seen = see(&path, access, &known)?;
-            if cut { seen.stretched() } else { Ok((seen, None)) }
+            if cut == Cut::Refused { Ok((seen, None)) } else { seen.stretched() }
         })?;
-        if let Some(reported) = reported {
+        if let Some(reported) = reported.filter(|_| cut == Cut::Read) {
             eprintln!("brindle: {reported}");
         }
         self.search(&name, seen)
