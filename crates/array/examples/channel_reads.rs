@@ -25,6 +25,8 @@ const RUNS: usize = 9;
 const DEPTH: u64 = 32;
 /// The time of a run.
 const RUN: Duration = Duration::from_millis(300);
+/// Between two looks whether home needs the channel no more.
+const PAUSE: brindle_io::Duration = brindle_io::Duration::from_millis(1);
 const MEMBER: u64 = 1 << 38;
 const CHUNK: u64 = 64 << 10;
 const LEN: usize = 4096;
@@ -191,8 +193,9 @@ fn read_in_channel(berth: Berth, distant: Distant, common: &Arc<Common>) {
         common.reads.store(done.reads, Ordering::Relaxed);
         common.nanos.store(done.nanos, Ordering::Relaxed);
         common.in_channel.store(table.reads().load(Ordering::Relaxed), Ordering::Relaxed);
+        // Home tells it without a wake-up.
         while !common.over.load(Ordering::Relaxed) {
-            io.another_task_runs().await;
+            io.sleep(PAUSE).await;
         }
     });
     drop(volume);
