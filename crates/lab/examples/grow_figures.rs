@@ -84,6 +84,8 @@ struct Stage {
     seen: Rc<Seen>,
     /// Bytes of the process to one of a member.
     parts: u64,
+    /// It ends all tasks when it is dropped.
+    _world: Option<World<Sim>>,
 }
 
 /// How far the process was, and when.
@@ -174,8 +176,10 @@ impl Case {
             array.recover(0, spare, move |progress| seen.note(&io, progress.position))
         };
         // It ends with the world.
-        drop(io.spawn(async move { drop(process.await) }));
-        Stage { io, array, seen, parts: 1 }
+        drop(io.spawn(async move {
+            process.await.expect("drives that are well");
+        }));
+        Stage { io, array, seen, parts: 1, _world: None }
     }
 
     /// The array while its data move.
@@ -202,13 +206,15 @@ impl Case {
             let (io, seen) = (io.clone(), Rc::clone(&seen));
             array.reshape(move |progress| seen.note(&io, progress.position))
         };
-        drop(io.spawn(async move { drop(process.await) }));
-        Stage { io, array, seen, parts: self.data_members() }
+        drop(io.spawn(async move {
+            process.await.expect("drives that are well");
+        }));
+        Stage { io, array, seen, parts: self.data_members(), _world: Some(world) }
     }
 
     /// Bytes of a member a second, of a process without clients; windows to a TiB that it moves.
     fn rate(&self, work: Work) -> (f64, f64) {
-        let Stage { io, array, seen, parts } = self.stage(work);
+        let Stage { io, array, seen, parts, _world } = self.stage(work);
         io.block_on(io.sleep(Duration::from_secs(self.alone)));
         let (rate, windows) = seen.rate();
         drop(array);
@@ -218,7 +224,7 @@ impl Case {
 
     /// Sorted times of clients' requests beside a process, and its bytes of a member a second.
     fn beside(&self, work: Work) -> (Vec<u64>, f64) {
-        let Stage { io, array, seen, parts } = self.stage(work);
+        let Stage { io, array, seen, parts, _world } = self.stage(work);
         let clients = Rc::<Clients>::default();
         let client = |seed| io.spawn(Rc::clone(&clients).run(io.clone(), array.clone(), seed, self.pause));
         let all: Vec<_> = (1..=self.clients).map(client).collect();
