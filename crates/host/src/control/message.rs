@@ -9,7 +9,7 @@ pub use super::new_vdev::NewVdev;
 pub use crate::limits::RateLimits;
 
 /// The version of the protocol: more with each request or field that an older client or server does not know.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 /// A request to a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
