@@ -3,6 +3,7 @@
 use core::cell::Cell;
 use std::rc::Rc;
 
+use brindle_io::sync::join_all;
 use brindle_io::{Buf, Duration, Instant, OpSpan};
 use brindle_layout::Geometry;
 use brindle_members::process::Progress;
@@ -17,8 +18,11 @@ use crate::ledger::GrowError;
 use crate::placement::{Placement, Split, rows_of};
 use crate::process::{Process, ProcessError, ProcessKind};
 
-/// Bytes of the array that are read and then written at a time.
-const STEP: u64 = 8 << 20;
+/// Bytes of the array that are read and then written at a time, and how many such steps are under way.
+type Steps = (u64, usize);
+/// A disk with heads that read one step and wrote another would seek between them, and clients wait longer for it (docs/bench/grow.md).
+const WITH_HEADS: Steps = (6 << 20, 1);
+const WITHOUT_HEADS: Steps = (4 << 20, 2);
 /// Most bytes of each member that a window moves.
 const MOST_OF_A_MEMBER: u64 = 32 << 20;
 /// Pause before a window is tried again whose members did not answer, or gave errors.
@@ -213,15 +217,28 @@ impl Array {
             split.pass(from + len);
             return Ok(());
         }
-        let step = (STEP - STEP % row).max(row).min(len);
-        let memory = core.io.pool((step as usize).next_power_of_two());
-        let buf = memory.alloc(step as usize).await;
-        for at in (from..from + len).step_by(step as usize) {
-            self.move_rows(split, at, step.min(from + len - at), &buf, again).await?;
-        }
+        let (most, lanes) = self.steps();
+        let step = (most - most % row).max(row).min(len);
+        let memory = core.io.pool(lanes * (step as usize).next_power_of_two());
+        // No row of a window is written over bytes that another one is read from.
+        let lane = async |first: usize| {
+            let buf = memory.alloc(step as usize).await;
+            for at in (from..from + len).step_by(step as usize).skip(first).step_by(lanes) {
+                self.move_rows(split, at, step.min(from + len - at), &buf, again).await?;
+            }
+            Ok(())
+        };
+        join_all((0..lanes).map(lane)).await.into_iter().collect::<Result<(), VolumeError>>()?;
         core.keeper.moved_to(from + len).await?;
         split.pass(from + len);
         Ok(())
+    }
+
+    fn steps(&self) -> Steps {
+        let Running { core, .. } = &*self.0;
+        let info = |role| core.io.member_info(core.members.device(role)?.id);
+        let rotates = (0..core.members.len()).filter_map(info).any(|info| info.rotational);
+        if rotates { WITH_HEADS } else { WITHOUT_HEADS }
     }
 
     /// Moves some rows: what is behind the end of the bytes to be moved is zeroes.
