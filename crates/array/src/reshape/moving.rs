@@ -18,7 +18,7 @@ use crate::ledger::GrowError;
 use crate::placement::{Placement, Split, rows_of};
 use crate::process::{Process, ProcessError, ProcessKind};
 
-/// Bytes of the array that are read and then written at a time, and how many such steps are under way.
+/// Most bytes of the array that are read and then written at a time, and how many such steps are under way.
 type Steps = (u64, usize);
 /// A disk with heads that read one step and wrote another would seek between them, and clients wait longer for it (docs/bench/grow.md).
 const WITH_HEADS: Steps = (6 << 20, 1);
@@ -218,7 +218,8 @@ impl Array {
             return Ok(());
         }
         let (most, lanes) = self.steps();
-        let step = (most - most % row).max(row).min(len);
+        let each = most.min(len / lanes as u64);
+        let step = (each - each % row).max(row);
         let memory = core.io.pool(lanes * (step as usize).next_power_of_two());
         // No row of a window is written over bytes that another one is read from.
         let lane = async |first: usize| {
