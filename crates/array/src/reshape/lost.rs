@@ -57,20 +57,20 @@ impl Array {
         let mut lost = Lost::default();
         match split.above.read(at, core::slice::from_ref(into)).await {
             Ok(()) => return Ok(lost),
-            Err(why) if again && is_unreadable(&why) => {}
+            Err(why) if again && is_unreadable(&why) && !into.is_pinned() => {}
             Err(why) => return Err(why),
         }
         let (len, block) = (into.len() as u64, u64::from(self.0.core.limits.block));
         for part in pieces(0..len, PART) {
             match read_piece(split, at, into, &part).await {
                 Ok(()) => continue,
-                Err(why) if is_unreadable(&why) => {}
+                Err(why) if is_unreadable(&why) && !into.is_pinned() => {}
                 Err(why) => return Err(why),
             }
             for piece in pieces(part, block) {
                 match read_piece(split, at, into, &piece).await {
                     Ok(()) => {}
-                    Err(why) if is_unreadable(&why) => {
+                    Err(why) if is_unreadable(&why) && !into.is_pinned() => {
                         into.slice(piece.start as usize..piece.end as usize).bytes_mut().fill(0);
                         lost.add(at + piece.start..at + piece.end, why);
                     }

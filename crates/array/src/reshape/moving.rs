@@ -223,9 +223,13 @@ impl Array {
         let memory = core.io.pool(lanes * (step as usize).next_power_of_two());
         // No row of a window is written over bytes that another one is read from.
         let lane = async |first: usize| {
-            let buf = memory.alloc(step as usize).await;
+            let mut buf = memory.alloc(step as usize).await;
             for at in (from..from + len).step_by(step as usize).skip(first).step_by(lanes) {
                 self.move_rows(split, at, step.min(from + len - at), &buf, again).await?;
+                // A member that was given up still has the step before.
+                if buf.is_pinned() {
+                    buf = core.io.pool((step as usize).next_power_of_two()).alloc(step as usize).await;
+                }
             }
             Ok(())
         };
