@@ -197,6 +197,12 @@ impl<T: Copy> Ranges<T> {
         self.entries.len() == self.free.len()
     }
 
+    /// The range of a key.
+    #[inline]
+    pub fn range(&self, key: RangeKey) -> Range<u64> {
+        self.entries[key.at() as usize].range()
+    }
+
     /// The range's value.
     #[inline]
     pub fn get(&self, key: RangeKey) -> &T {

@@ -6,6 +6,7 @@
 
 mod append_list;
 pub mod bad_blocks;
+pub mod buckets;
 pub mod change;
 pub mod copies;
 mod device;
@@ -29,4 +30,5 @@ pub mod spans;
 pub mod turn;
 pub mod watch;
 pub mod windows;
+mod word;
 pub mod yielding;

@@ -1,9 +1,11 @@
 //! A lock on ranges of bytes or rows, first come first served.
 
-use core::cell::RefCell;
+use core::cell::{OnceCell, RefCell};
 use core::future::poll_fn;
 use core::ops::Range;
+use core::pin::Pin;
 use core::task::Poll;
+use std::rc::Rc;
 
 use brindle_io::ranges::{RangeKey, Ranges};
 use brindle_io::{Io, TaskId};
@@ -30,11 +32,13 @@ struct LockEntry {
     next: Option<RangeKey>,
     /// The task waits for something else than its turn, and goes on as soon as another stands behind it.
     lingers: bool,
+    /// The range is held against other reactors, too.
+    beside: bool,
 }
 
 impl LockEntry {
     fn new(hold: Hold, task: TaskId) -> Self {
-        Self { hold, task, waits_for: None, followers: None, next: None, lingers: false }
+        Self { hold, task, waits_for: None, followers: None, next: None, lingers: false, beside: false }
     }
 }
 
@@ -143,10 +147,23 @@ impl Queue {
     }
 }
 
+/// Other reactors that hold ranges of the same lock, as the one that waits for them sees them.
+pub trait Beside {
+    /// Holds a range against them; false, and nothing changes, if that has to be waited for.
+    fn hold_at_once(&self, range: &Range<u64>) -> bool;
+
+    /// Waits until none of them holds any of the range, and holds it against them.
+    fn hold(&self, range: Range<u64>) -> Pin<Box<dyn Future<Output = ()> + '_>>;
+
+    /// Holds the range no longer.
+    fn let_go(&self, range: &Range<u64>);
+}
+
 /// Ranges that tasks hold and wait for.
 pub struct RangeLock {
     io: Io,
     queue: RefCell<Queue>,
+    beside: OnceCell<Rc<dyn Beside>>,
 }
 
 /// A range that is held, or waited for; dropping it lets those behind go on.
@@ -159,7 +176,18 @@ pub struct RangeGuard<'a> {
 impl RangeLock {
     /// A lock without ranges.
     pub fn new(io: &Io) -> Self {
-        Self { io: io.clone(), queue: RefCell::default() }
+        Self { io: io.clone(), queue: RefCell::default(), beside: OnceCell::new() }
+    }
+
+    /// Others will hold ranges of it, too: every range that is granted from now on is held against them. Returns once no range is held any
+    /// more that was granted before; at once, and with false, if they do already.
+    pub async fn share(&self, beside: &Rc<dyn Beside>) -> bool {
+        let is_first = self.beside.set(Rc::clone(beside)).is_ok();
+        if is_first {
+            let all = self.enter(0..u64::MAX, Hold::Exclusive);
+            poll_fn(|_| if all.is_first() { Poll::Ready(()) } else { Poll::Pending }).await;
+        }
+        is_first
     }
 
     /// Takes a place in the queue; [`RangeGuard::granted`] waits for the turn.
@@ -179,7 +207,9 @@ impl RangeLock {
     /// Waits for the range.
     pub async fn acquire(&self, range: Range<u64>, hold: Hold) -> RangeGuard<'_> {
         let held = self.enter(range, hold);
-        held.granted().await;
+        if !held.is_alone() {
+            held.granted().await;
+        }
         held
     }
 
@@ -210,22 +240,75 @@ impl RangeGuard<'_> {
     }
 
     /// Waits until the range is this task's.
-    pub async fn granted(&self) {
-        poll_fn(|_| {
-            let mut queue = self.lock.queue.borrow_mut();
-            if queue.is_granted(self.key) {
-                return Poll::Ready(());
+    #[inline]
+    pub fn granted(&self) -> impl Future<Output = ()> + '_ {
+        // Nearly always none: apart, so that it takes little room in the futures of requests.
+        let mut waits: Option<Pin<Box<dyn Future<Output = ()> + '_>>> = None;
+        poll_fn(move |context| {
+            if let Some(waits) = &mut waits {
+                return waits.as_mut().poll(context);
             }
-            queue.entries.get_mut(self.key).task = self.lock.io.current_task();
-            Poll::Pending
+            if !self.is_first() {
+                return Poll::Pending;
+            }
+            match self.lock.beside.get() {
+                Some(beside) if !self.hold_beside_at_once(&**beside) => {
+                    waits.insert(Box::pin(self.hold_beside(&**beside))).as_mut().poll(context)
+                }
+                _ => Poll::Ready(()),
+            }
         })
-        .await;
+    }
+
+    /// Whether the range is this task's, and there are no other reactors.
+    #[inline(always)]
+    fn is_alone(&self) -> bool {
+        self.lock.beside.get().is_none() && self.lock.queue.borrow().is_granted(self.key)
+    }
+
+    /// Whether the range is this task's among those of its reactor; else the task is woken when it is.
+    #[inline]
+    fn is_first(&self) -> bool {
+        let mut queue = self.lock.queue.borrow_mut();
+        let is_granted = queue.is_granted(self.key);
+        if !is_granted {
+            queue.entries.get_mut(self.key).task = self.lock.io.current_task();
+        }
+        is_granted
+    }
+
+    /// Holds the range against other reactors, unless it is; false if that has to be waited for.
+    #[inline(never)]
+    fn hold_beside_at_once(&self, beside: &dyn Beside) -> bool {
+        let entries = &mut self.lock.queue.borrow_mut().entries;
+        let is_held = entries.get(self.key).beside || beside.hold_at_once(&entries.range(self.key));
+        entries.get_mut(self.key).beside = is_held;
+        is_held
+    }
+
+    #[cold]
+    async fn hold_beside(&self, beside: &dyn Beside) {
+        let range = self.lock.queue.borrow().entries.range(self.key);
+        beside.hold(range).await;
+        self.lock.queue.borrow_mut().entries.get_mut(self.key).beside = true;
+    }
+
+    /// Holds the range no longer against other reactors.
+    #[inline(never)]
+    fn let_go_beside(&self, beside: &dyn Beside) {
+        let entries = &self.lock.queue.borrow().entries;
+        if entries.get(self.key).beside {
+            beside.let_go(&entries.range(self.key));
+        }
     }
 }
 
 impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
         let io = &self.lock.io;
+        if let Some(beside) = self.lock.beside.get() {
+            self.let_go_beside(&**beside);
+        }
         self.lock.queue.borrow_mut().leave(self.key, |task| io.wake(task));
     }
 }

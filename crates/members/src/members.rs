@@ -12,6 +12,10 @@ pub use crate::device::{Dependence, Device, Flags, RoleState, Second};
 use crate::errors::ReadErrors;
 use crate::role_devices::RoleDevices;
 
+mod elsewhere;
+
+use elsewhere::Elsewhere;
+
 /// One read in this many goes to a slow peer all the same.
 const SLOW_PEER_ASKED: u32 = 16;
 
@@ -79,6 +83,8 @@ pub struct Members {
     change_pending: Cell<bool>,
     /// Wakes tasks that wait for a role to change.
     changed: Notify,
+    /// Writes of other reactors.
+    elsewhere: Elsewhere,
     /// Called with each change, before anybody else finds it.
     watcher: OnceCell<Box<dyn Fn()>>,
 }
@@ -102,6 +108,7 @@ impl Members {
             failures: Cell::new(0),
             change_pending: Cell::new(false),
             changed: Notify::new(io),
+            elsewhere: Elsewhere::default(),
             watcher: OnceCell::new(),
         };
         members.recount();
@@ -129,7 +136,8 @@ impl Members {
         self.slow.set(count(|role| {
             role.slow.get().is_some() || role.slow_peer.get() || role.write_behind.get() > 0
         }));
-        self.orphans.set(count(|role| role.orphans.get().is_some()));
+        let orphans = (0..self.roles.len() as u16).filter(|&role| self.orphans_since(role).is_some());
+        self.orphans.set(orphans.count() as u16);
         self.seconds.set(seconds);
         let slow_reads = self.seconds.get() + count(|role| !role.bad.borrow().is_empty());
         self.slow_reads.set(slow_reads);
@@ -201,6 +209,7 @@ impl Members {
         let Role { slow, orphans, .. } = &self.roles[role as usize];
         slow.set(None);
         orphans.set(None);
+        self.forget_elsewhere(role);
         self.forget_device(role);
         self.failures.set(self.failures.get() + 1);
         self.recount();
@@ -369,15 +378,10 @@ impl Members {
     /// Whether writes that were given up may still land on a device.
     #[inline]
     pub fn has_orphans(&self, device: Device) -> bool {
-        let is = |role: &Role| {
-            role.orphans.get().is_some() && role.devices.device().is_some_and(|d| d.id == device.id)
+        let is = |&role: &u16| {
+            self.orphans_since(role).is_some() && self.device(role).is_some_and(|d| d.id == device.id)
         };
-        self.orphans.get() > 0 && self.roles.iter().any(is)
-    }
-
-    /// See [`Members::set_orphans`].
-    pub fn orphans_since(&self, role: u16) -> Option<Instant> {
-        self.roles[role as usize].orphans.get()
+        self.orphans.get() > 0 && (0..self.len()).any(|role| is(&role))
     }
 
     /// The first role of which [`Members::has_orphans`] is true of its device.

@@ -164,7 +164,9 @@ impl Watch {
                 OpSpan::Write => set.members.orphans_since(role),
                 _ => None,
             };
-            let oldest = set.io.oldest(device.id, class).into_iter().chain(given_up).min()?;
+            let elsewhere = set.members.waits_elsewhere(role).filter(|_| class == OpSpan::Write);
+            let oldest =
+                set.io.oldest(device.id, class).into_iter().chain(given_up).chain(elsewhere).min()?;
             Some(now.since(oldest))
         };
         let age = CLASSES.map(|class| age(class).unwrap_or_default());
@@ -188,6 +190,9 @@ impl Watch {
             if class == OpSpan::Read {
                 set.members.set_slow(waits.role, None);
                 owner.gave_up_reads(waits.role, age);
+            }
+            if class == OpSpan::Write && set.members.waits_elsewhere(waits.role).is_some() {
+                owner.gave_up_elsewhere(waits.role);
             }
             if matches!(class, OpSpan::Write | OpSpan::Slow) {
                 hold_writes(owner, waits.role, device.id);
@@ -230,6 +235,9 @@ fn is_idle(set: &MemberSet) -> bool {
         set.io.orphans(id) > 0 || CLASSES.iter().any(|&class| set.io.oldest(id, class).is_some())
     };
     (0..set.members.len()).all(|role| {
+        if set.members.waits_elsewhere(role).is_some() {
+            return false;
+        }
         let second = set.members.second(role).map(|second| second.device.id);
         let device = set.members.writable(role).map(|device| device.id);
         !device.into_iter().chain(second).any(is_asked)
@@ -260,7 +268,7 @@ fn fail(owner: &dyn Owner, role: u16) {
 /// Nothing more is written to the member before the end of what was given up is known: it may still land.
 fn hold_writes(owner: &Rc<dyn Owner>, role: u16, id: MemberId) {
     let set = owner.set();
-    if set.io.orphans(id) > 0 && set.members.orphans_since(role).is_none() {
+    if set.io.orphans(id) > 0 && !set.members.has_own_orphans(role) {
         set.members.set_orphans(role, Some(set.io.ran()));
         when_answered(owner, role, id, |set, role| set.members.set_orphans(role, None));
     }

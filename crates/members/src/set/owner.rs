@@ -89,6 +89,11 @@ pub trait Owner {
         let _unmeasured = (role, age);
     }
 
+    /// Writes of other reactors to a role's member have waited for too long, and are to be given up.
+    fn gave_up_elsewhere(&self, role: u16) {
+        let _none = role;
+    }
+
     /// Called after each look at the members, some times a second.
     fn looked(&self) {}
 }
