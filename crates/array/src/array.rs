@@ -491,6 +491,10 @@ impl Volume for Array {
         self.seed(to)
     }
 
+    async fn others_ended(&self) {
+        let _quiet = self.0.core.keeper.channels.quiet().await;
+    }
+
     async fn compare_and_write(
         &self,
         offset: u64,

@@ -16,7 +16,8 @@ use brindle_members::set::{Noticed, Owner, Recording};
 use brindle_members::watch::watch;
 use brindle_volume::{Limits, VolumeError};
 
-use crate::claims::Claims;
+use crate::channels::leases::Quiet;
+use crate::claims::{Claim, Claims};
 use crate::config::{OnFull, OpenConfig};
 use crate::intent::{Intent, Maintenance, Writing};
 use crate::keeper::Keeper;
@@ -111,6 +112,12 @@ impl Core {
         Writing::begin(&self.intent, &self.keeper, offset..offset + len)
     }
 
+    /// Claims a range: returns once nothing is under way that may change it, here and in channels.
+    pub(crate) async fn claim(&self, range: Range<u64>) -> (Quiet<'_>, Claim<'_>) {
+        let quiet = self.keeper.channels.quiet().await;
+        (quiet, self.claims.claim(range).await)
+    }
+
     /// Members are about to get what they should hold already: returns once they may be changed.
     pub(crate) fn maintenance(
         &self,
@@ -203,6 +210,11 @@ impl Owner for Core {
 
     fn gave_up_reads(&self, role: u16, age: Duration) {
         self.when_given_up.get().into_iter().for_each(|tell| tell(role, age));
+    }
+
+    fn gave_up_elsewhere(&self, role: u16) {
+        let device = self.set.members.device(role);
+        device.into_iter().for_each(|device| self.keeper.channels.give_up(device.id));
     }
 
     fn looked(&self) {

@@ -161,7 +161,7 @@ impl Array {
         }
         let device_error = |error| AddError::Device { label: label.clone(), error };
         let info = core.io.member_info(id).ok_or(OpError::Gone).map_err(device_error)?;
-        if !core.io.take_back(id) {
+        if core.keeper.channels.leases.has_orphans(id) || !core.io.take_back(id) {
             // Writes that were given up may still land on it.
             return Err(device_error(OpError::TimedOut));
         }

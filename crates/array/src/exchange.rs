@@ -115,7 +115,7 @@ impl Array {
         }
         // Writes that linger hold up a claim, wherever they go.
         let hurry = core.io.hurrying();
-        let _claim = core.claims.claim(offset..offset + len).await;
+        let _claim = core.claim(offset..offset + len).await;
         drop(hurry);
         if core.superseded.get() {
             return Box::pin(self.exchange(offset, expected, new, scratch, fua, wanted)).await;

@@ -118,7 +118,7 @@ impl Array {
         // The record waits until none reads by the present shape.
         core.keeper.channels.look(false);
         let hurry = core.io.hurrying();
-        let _claim = core.claims.claim(0..u64::MAX).await;
+        let _claim = core.claim(0..u64::MAX).await;
         self.caught_up().await;
         let _quiet = running.placement.quiet().await;
         drop(hurry);
@@ -357,7 +357,7 @@ impl Array {
         let core = &running.core;
         core.keeper.began_at_moved().await?;
         let hurry = core.io.hurrying();
-        let _claim = core.claims.claim(0..u64::MAX).await;
+        let _claim = core.claim(0..u64::MAX).await;
         let _quiet = running.placement.quiet().await;
         drop(hurry);
         let (array, planner) = (self.clone(), self.clone());

@@ -1,16 +1,22 @@
 //! Whether an array can be read in channels, and by what.
 
+use core::ops::Range;
+use core::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use brindle_io::MemberId;
 use brindle_layout::Level;
+use brindle_members::lock::Beside;
+use brindle_members::members::Members;
+use brindle_members::set::Owner;
 use brindle_volume::Ticket;
 
 use crate::array::{Array, Running};
 use crate::channels::ChannelSource;
-use crate::channels::shared::{ChannelPlan, Given, PlannedMember};
+use crate::channels::shared::{ChannelPlan, Given, PlannedMember, PlannedWrites};
 use crate::config::ReadPolicy;
+use crate::core::Core;
 use crate::lineage::WeakLineage;
 use crate::placement::{Family, Placement};
 
@@ -48,13 +54,46 @@ impl Running {
             let handed = core.io.hand_member(device.id)?;
             Some(PlannedMember { handed, id: device.id, data_offset: device.data_offset })
         };
-        let members = (0..core.members.len()).map(planned).collect::<Option<_>>()?;
+        let members = (0..core.members.len()).map(planned).collect::<Option<Vec<PlannedMember>>>()?;
         let (geometry, redundant) = (self.geometry.clone(), core.dependence().redundant);
         // Home judges the member by a read of its own: its patience is to be over before a client's is.
         let (patience, early) = (core.patience.answer / 4, redundant.then_some(core.patience.read));
+        let writes = self.planned_writes();
+        core.keeper.channels.leases.set_devices(members.iter().map(|member| member.id));
         let first_copy = core.config.read_policy == ReadPolicy::First && geometry.level() != Level::Raid0;
-        Some(ChannelPlan { geometry, limits: core.limits, members, first_copy, patience, early })
+        Some(ChannelPlan { geometry, limits: core.limits, members, first_copy, writes, patience, early })
     }
+}
+
+impl Running {
+    /// Whether and how channels write: where each byte goes to some members, once each. Home does what needs more than that.
+    fn planned_writes(&self) -> Option<PlannedWrites> {
+        let core = &self.core;
+        if core.config.is_read_only() || core.intent.is_observed() {
+            return None;
+        }
+        let buckets = match self.placement.one().ok()? {
+            Family::Stripes(_) => None,
+            Family::Mirror(_) => Some(Arc::clone(core.keeper.channels.leases.buckets())),
+            Family::Parity(_) => return None,
+        };
+        Some(PlannedWrites { part: leased_part(core)?, buckets })
+    }
+
+    /// Every write is one that goes to all copies, and to nothing else.
+    fn may_be_leased(&self) -> bool {
+        match &self.placement {
+            Placement::One(Family::Stripes(_)) => true,
+            Placement::One(Family::Mirror(mirror)) => mirror.is_shared() && mirror.may_be_read_by_place(),
+            _ => false,
+        }
+    }
+}
+
+/// Bytes of a part of the array of which channels have leases: as much as one bit of the bitmap is about; else all of it.
+fn leased_part(core: &Core) -> Option<u64> {
+    let part = core.intent.bitmap().map_or(u64::MAX, |bitmap| bitmap.tell().0);
+    Some(part.min(core.limits.size)).filter(|&part| part > 0)
 }
 
 impl ChannelSource for WeakLineage<Running> {
@@ -64,6 +103,37 @@ impl ChannelSource for WeakLineage<Running> {
 
     fn plan(&self) -> Option<ChannelPlan> {
         self.upgrade()?.plan()
+    }
+
+    fn members(&self) -> Option<Rc<Members>> {
+        Some(Rc::clone(&self.upgrade()?.core.members))
+    }
+
+    fn differs(&self, range: Range<u64>) {
+        if let Some(array) = self.upgrade() {
+            let core = &array.core;
+            core.note_no_space(range.start..range.end.min(core.limits.size), &[]);
+        }
+    }
+
+    fn lend(&self, part: u64, lease: Pin<Box<dyn Future<Output = ()>>>) -> Pin<Box<dyn Future<Output = ()>>> {
+        let core = self.upgrade().map(|array| Rc::clone(&array.core));
+        Box::pin(async move {
+            let Some((core, len)) = core.and_then(|core| Some((Rc::clone(&core), leased_part(&core)?)))
+            else {
+                return;
+            };
+            let (start, end) = (part.saturating_mul(len), part.saturating_add(1).saturating_mul(len));
+            let range = start.min(core.limits.size)..end.min(core.limits.size);
+            let _passage = core.claims.pass(range.clone()).await;
+            if let Ok(_writing) = core.begin(range.start, range.end - range.start).await {
+                lease.await;
+            }
+        })
+    }
+
+    fn may_be_leased(&self) -> bool {
+        self.upgrade().is_some_and(|array| array.is_whole() && array.may_be_leased())
     }
 }
 
@@ -82,11 +152,26 @@ impl Array {
     pub(crate) fn tell_channels(&self) {
         let core = &self.0.core;
         if core.keeper.channels.is_any() {
+            self.share_rows();
             let channels = Rc::downgrade(&core.keeper.channels);
             core.members.watch_with(move || {
                 channels.upgrade().iter().for_each(|channels| channels.look(false));
             });
         }
+    }
+
+    /// Requests of home hold rows against channels from now on.
+    fn share_rows(&self) {
+        if !self.0.placement.mirrors().any(|mirror| !mirror.is_shared()) {
+            return;
+        }
+        let array = self.clone();
+        drop(self.0.core.io.spawn(async move {
+            let beside: Rc<dyn Beside> = Rc::clone(&array.0.core.keeper.channels) as Rc<dyn Beside>;
+            for mirror in array.0.placement.mirrors() {
+                mirror.share(&beside).await;
+            }
+        }));
     }
 
     /// Reads that a device has given channels so far, and their bytes: home's own counters have them not.

@@ -16,7 +16,7 @@ use crate::rates::{Pacer, Rates};
 /// Shared by the doors of one volume.
 #[derive(Default)]
 pub struct Gate {
-    closed: Cell<bool>,
+    closed: Arc<AtomicBool>,
     /// No client may use the volume for the time being.
     withdrawn: Rc<Cell<bool>>,
     pacer: Rc<RefCell<Option<Rc<Pacer>>>>,
@@ -52,7 +52,7 @@ impl Gate {
     pub fn of_another(&self) -> Self {
         let (withdrawn, pacer) = (Rc::clone(&self.withdrawn), Rc::clone(&self.pacer));
         Self {
-            closed: Cell::default(),
+            closed: Arc::default(),
             withdrawn,
             pacer,
             paced: Arc::clone(&self.paced),
@@ -132,11 +132,16 @@ impl Gate {
 
     /// Other clients hold the volume, or none does any more.
     pub(crate) fn set(&self, closed: bool) {
-        self.closed.set(closed && !self.shared);
+        self.closed.store(closed && !self.shared, Ordering::Relaxed);
+    }
+
+    /// Whether writes are forbidden, for other reactors: these look when a request begins.
+    pub(crate) fn closed(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.closed)
     }
 
     /// Whether writes are forbidden.
     pub fn is_closed(&self) -> bool {
-        self.closed.get()
+        self.closed.load(Ordering::Relaxed)
     }
 }

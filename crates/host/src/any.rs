@@ -65,6 +65,14 @@ impl Volume for Any {
         }
     }
 
+    async fn others_ended(&self) {
+        match self {
+            Self::Array(array) => array.others_ended().await,
+            Self::Pool(volume) => volume.others_ended().await,
+            Self::Away(volume) => volume.others_ended().await,
+        }
+    }
+
     async fn flush(&self) -> Result<(), VolumeError> {
         match self {
             Self::Array(array) => array.flush().await,

@@ -21,4 +21,7 @@ pub struct Distant {
     /// Its clients may ask for so much a second only, which home counts. Home alone stores, and a request looks when it begins: nothing
     /// relies on the moment.
     pub paced: Arc<AtomicBool>,
+    /// Others hold it against changes: home refuses them. Home alone stores, and then waits for [the changes](crate::Volume::others_ended)
+    /// that have begun elsewhere.
+    pub closed: Arc<AtomicBool>,
 }

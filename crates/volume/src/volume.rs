@@ -202,6 +202,9 @@ pub trait Volume {
         None
     }
 
+    /// Returns once all changes have ended that other executors had begun by themselves before this. By default there are none.
+    async fn others_ended(&self) {}
+
     /// Appends stretches that begin at `offset`, one after the other, and cover no more than `len` bytes: at least one, if
     /// `len` is not 0. The default knows nothing: all is data.
     ///

@@ -29,6 +29,7 @@ impl Array {
         self.check_bitmap_may_change()?;
         self.check_write_behind(spec.write_behind.unwrap_or(0))?;
         let geometry = self.0.geometry.clone();
+        let _quiet = self.0.core.keeper.channels.quiet().await;
         self.0.core.keeper.give_bitmap(geometry, spec, self.install()).await
     }
 
@@ -49,6 +50,7 @@ impl Array {
     /// [`BitmapError::ReadOnly`], [`BitmapError::Unrecorded`], [`BitmapError::Volume`]: the array has its bitmap still.
     pub async fn remove_bitmap(&self) -> Result<(), BitmapError> {
         self.check_bitmap_may_change()?;
+        let _quiet = self.0.core.keeper.channels.quiet().await;
         self.0.core.keeper.remove_bitmap(self.install()).await
     }
 
@@ -79,6 +81,8 @@ impl Array {
         let array = self.clone();
         Box::new(move |bitmap, under_way| {
             array.0.core.intent.set_bitmap(bitmap.as_ref().map(Rc::clone), under_way);
+            // They have leases of other parts from now on.
+            array.0.core.keeper.channels.close();
             array.0.placement.mirrors().for_each(Mirror::look_at_flags);
             drop(array.clone().cleared_lazily());
         })

@@ -6,56 +6,116 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use brindle_io::Io;
+use brindle_io::{Io, Loan};
 use brindle_volume::Ticket;
 
-use super::reads::Channel;
-use crate::channels::shared::{LOOK, Seed};
+use super::state::{Channel, Gone};
+use crate::channels::shared::{Ask, Seed, Tell};
 
 /// The channels that a reactor beside home has, one of each array.
 pub struct ChannelTable {
     io: Io,
     channels: RefCell<BTreeMap<u64, Weak<Channel>>>,
-    reads: Arc<AtomicU64>,
+    /// Homes that listen to channels which are not here yet.
+    listening: RefCell<BTreeMap<u64, Loan>>,
+    /// As those that will not come.
+    gone: Gone,
+    requests: Arc<AtomicU64>,
 }
 
 impl ChannelTable {
     /// A reactor without channels, which answers home. No other task of it may take questions.
     pub fn new(io: &Io) -> Rc<Self> {
-        let table = Rc::new(Self { io: io.clone(), channels: RefCell::default(), reads: Arc::default() });
-        drop(io.spawn(Rc::clone(&table).answer()));
+        let table = Rc::new(Self {
+            io: io.clone(),
+            channels: RefCell::default(),
+            listening: RefCell::default(),
+            gone: Gone::default(),
+            requests: Arc::default(),
+        });
+        drop(io.spawn(Rc::clone(&table).answer_all()));
         table
     }
 
-    /// Reads that its channels have carried out so far.
-    pub fn reads(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.reads)
+    /// Requests that its channels have carried out so far.
+    pub fn requests(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.requests)
     }
 
     /// The channel of an array; `None` if the ticket is none of an array's.
     pub(super) fn open(&self, ticket: &Ticket) -> Option<Rc<Channel>> {
         let seed = ticket.downcast_ref::<Seed>()?;
+        let number = seed.shared.number;
         let mut channels = self.channels.borrow_mut();
         channels.retain(|_, channel| channel.strong_count() > 0);
-        let place = channels.entry(seed.shared.number).or_default();
+        let place = channels.entry(number).or_default();
         if let Some(channel) = place.upgrade() {
             return Some(channel);
         }
-        let channel = Channel::new(&self.io, seed.clone(), Arc::clone(&self.reads));
+        let (all, gone) = (self.requests(), Rc::clone(&self.gone));
+        let channel = Channel::new(&self.io, seed.clone(), all, gone);
         *place = Rc::downgrade(&channel);
+        if self.gone.borrow_mut().remove(&number) {
+            channel.telling.tell(Tell::Gone);
+        }
+        let listening = self.listening.borrow_mut().remove(&number);
+        listening.into_iter().for_each(|loan| channel.listen(loan));
         Some(channel)
     }
 
-    /// Does as home asks. Other tasks find either what was before a question, or what is after it.
-    async fn answer(self: Rc<Self>) {
+    /// Does as homes ask. Other tasks find either what was before a question, or what is after it.
+    async fn answer_all(self: Rc<Self>) {
         loop {
             let loan = self.io.next_loan().await;
-            let [kind, number, ..] = loan.question();
+            let [what, number, ..] = loan.question();
             let channel = self.channels.borrow().get(&number).and_then(Weak::upgrade);
-            if let Some(channel) = channel.filter(|_| kind == LOOK) {
-                channel.look();
+            match (Ask::of(what), channel) {
+                (Some(what), Some(channel)) => answer(&channel, what, loan),
+                (Some(what), None) => self.answer_without(number, what, loan),
+                (None, _) => loan.answer(0),
             }
-            loan.answer(0);
         }
     }
+
+    /// The answer of a channel that is not here.
+    fn answer_without(&self, number: u64, what: Ask, loan: Loan) {
+        let is_over = what == Ask::Look && loan.question()[2] != 0;
+        if what == Ask::Listen {
+            if self.gone.borrow_mut().remove(&number) {
+                loan.answer(Tell::Gone.word());
+            } else {
+                self.listening.borrow_mut().insert(number, loan);
+            }
+            return;
+        }
+        loan.answer(0);
+        if is_over {
+            let listening = self.listening.borrow_mut().remove(&number);
+            match listening {
+                Some(listening) => listening.answer(Tell::Gone.word()),
+                None => drop(self.gone.borrow_mut().insert(number)),
+            }
+        }
+    }
+}
+
+fn answer(channel: &Rc<Channel>, what: Ask, loan: Loan) {
+    let [.., one, two] = loan.question();
+    let answer = match what {
+        Ask::Look => {
+            channel.look();
+            if one != 0 {
+                channel.is_over();
+            }
+            0
+        }
+        Ask::Listen => return channel.listen(loan),
+        Ask::Lease => u64::from(channel.lease(one, two)),
+        Ask::GiveBack => return channel.give_back(loan),
+        Ask::GiveUp => {
+            channel.give_up(one);
+            0
+        }
+    };
+    loan.answer(answer);
 }

@@ -1,4 +1,4 @@
-//! A volume of home as a reactor beside it has it: reads in a channel, as far as it can be, and all else at home.
+//! A volume of home as a reactor beside it has it: reads and writes in a channel, as far as it can be, and all else at home.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,27 +7,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use brindle_io::{Io, Slice};
 use brindle_volume::{Allocation, Distant, Forwarded, Limits, Volume, VolumeError, Wanted, ZeroOptions};
 
-use super::reads::Channel;
+use super::state::Channel;
 use super::table::ChannelTable;
 
 /// The number of home in a crew.
 const HOME: usize = 0;
 
-/// A volume of another reactor, which is read here as far as it can be.
+/// A volume of another reactor, which is read and written here as far as it can be.
 #[derive(Clone)]
 pub struct Channeled {
     home: Forwarded,
     /// Home has to let each request through.
     paced: Arc<AtomicBool>,
+    /// Home refuses changes.
+    closed: Arc<AtomicBool>,
     channel: Option<Rc<Channel>>,
 }
 
 impl Channeled {
     /// The volume that the first executor of the crew hands to the one of this table.
     pub fn new(io: &Io, distant: Distant, table: &ChannelTable) -> Self {
-        let Distant { number, limits, ticket, paced } = distant;
+        let Distant { number, limits, ticket, paced, closed } = distant;
         let channel = ticket.and_then(|ticket| table.open(&ticket));
-        Self { home: Forwarded::new(io, HOME, number, limits), paced, channel }
+        Self { home: Forwarded::new(io, HOME, number, limits), paced, closed, channel }
+    }
+}
+
+impl Channeled {
+    #[inline]
+    fn channel(&self) -> Option<&Rc<Channel>> {
+        self.channel.as_ref().filter(|_| !self.paced.load(Ordering::Relaxed))
     }
 }
 
@@ -38,7 +47,7 @@ impl Volume for Channeled {
 
     async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
         let into = into.as_ref();
-        if let Some(channel) = self.channel.as_ref().filter(|_| !self.paced.load(Ordering::Relaxed))
+        if let Some(channel) = self.channel()
             && channel.read(offset, into).await?
         {
             return Ok(());
@@ -47,6 +56,12 @@ impl Volume for Channeled {
     }
 
     async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
+        let from = from.as_ref();
+        if let Some(channel) = self.channel().filter(|_| !self.closed.load(Ordering::Relaxed))
+            && channel.write(offset, from, fua).await
+        {
+            return Ok(());
+        }
         self.home.write(offset, from, fua).await
     }
 

@@ -4,24 +4,41 @@
 //! port of each member on its own ring, and a copy of the states of members. The copy is of a whole array, or there is none: while a
 //! member is missing, slow or has bad blocks, while writes that were given up may still land, and so on ([`crate::whole`]), all reads go home.
 
+pub(crate) mod leases;
 pub(crate) mod shared;
 
 use core::cell::{Cell, OnceCell, RefCell};
+use core::ops::Range;
+use core::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpClass};
+use brindle_members::members::Members;
 
-use shared::{ChannelCounts, ChannelPlan, Given, LOOK, Seed, SharedPlan};
+use leases::Leases;
+use shared::{Ask, ChannelCounts, ChannelPlan, Given, Seed, SharedPlan};
 
-/// The array that channels read.
+/// The array that channels read and write.
 pub(crate) trait ChannelSource {
     /// Every byte can be read from its member as it is.
     fn is_whole(&self) -> bool;
 
     /// All that channels read by; `None` if a member can't be asked by other reactors.
     fn plan(&self) -> Option<ChannelPlan>;
+
+    /// Its members, in the shape that it has.
+    fn members(&self) -> Option<Rc<Members>>;
+
+    /// Copies of these bytes may differ: they are brought in sync.
+    fn differs(&self, range: Range<u64>);
+
+    /// Channels may change it now.
+    fn may_be_leased(&self) -> bool;
+
+    /// Begins a change of a part of the array, then sees `lease` to its end, and ends the change.
+    fn lend(&self, part: u64, lease: Pin<Box<dyn Future<Output = ()>>>) -> Pin<Box<dyn Future<Output = ()>>>;
 }
 
 /// The state that the channels of an array were told.
@@ -52,6 +69,8 @@ pub(crate) struct Channels {
     /// Channels that may still read by a plan that is true no more.
     untaken: Cell<usize>,
     taken: Notify,
+    /// The parts of the array that channels may change.
+    pub(crate) leases: Leases,
     /// The array, in the shape that it has: found once there is a channel.
     array: OnceCell<Box<dyn ChannelSource>>,
 }
@@ -67,6 +86,7 @@ impl Channels {
             told: Cell::new(Told::Closed),
             untaken: Cell::new(0),
             taken: Notify::new(io),
+            leases: Leases::new(io),
             array: OnceCell::new(),
         })
     }
@@ -86,9 +106,10 @@ impl Channels {
         let mut all = self.far.borrow_mut();
         let at = all.iter().position(|far| far.to == to).unwrap_or_else(|| {
             all.push(Far { to, counts: Arc::default() });
+            self.listen(to);
             all.len() - 1
         });
-        Seed { shared: Arc::clone(&self.shared), counts: Arc::clone(&all[at].counts) }
+        Seed { shared: Arc::clone(&self.shared), counts: Arc::clone(&all[at].counts), to }
     }
 
     /// Something has changed: closes all channels if the array is not whole any more. If it is again they are opened where `may_open`:
@@ -96,22 +117,34 @@ impl Channels {
     pub(crate) fn look(&self, may_open: bool) {
         let Some(array) = self.array.get() else { return };
         match self.told.get() {
-            Told::Open if !array.is_whole() => self.tell(Told::Closed, None),
-            Told::Closed if may_open && array.is_whole() => {
+            Told::Open if !array.is_whole() => self.close(),
+            Told::Closed if may_open && self.leases.are_back() && array.is_whole() => {
                 if let Some(plan) = array.plan() {
                     self.tell(Told::Open, Some(plan));
                 }
             }
+            // Of what comes later some may be in the way of writes that are still under way.
+            Told::Closed if !self.leases.are_back() => self.give_up_lost(),
             _ => {}
+        }
+    }
+
+    /// Has all requests come home, until the next look that may open.
+    pub(crate) fn close(&self) {
+        if self.told.get() == Told::Open {
+            self.tell(Told::Closed, None);
+            self.take_leases_back();
+            self.give_up_lost();
         }
     }
 
     /// No channel reads any more, and none will.
     pub(crate) fn end(&self) {
         match self.told.get() {
-            Told::Open => self.tell(Told::Over, None),
-            _ => self.told.set(Told::Over),
+            Told::Over => return,
+            _ => self.tell(Told::Over, None),
         }
+        self.take_leases_back();
     }
 
     fn tell(&self, told: Told, plan: Option<ChannelPlan>) {
@@ -122,7 +155,7 @@ impl Channels {
         for far in &*self.far.borrow() {
             self.untaken.set(self.untaken.get() + usize::from(closes));
             let (me, io, to) = (self.me.clone(), self.io.clone(), far.to);
-            let question = [LOOK, self.shared.number, 0, 0];
+            let question = [Ask::Look.word(), self.shared.number, u64::from(told == Told::Over), 0];
             drop(self.io.spawn_as(OpClass::Metadata, async move {
                 // One that ends reads nothing any more.
                 let _ = io.ask(to, question, false, &[]).await;
@@ -145,16 +178,14 @@ impl Channels {
         self.taken.until(|| (!self.is_untaken()).then_some(())).await;
     }
 
-    /// Reads that channels have carried out.
+    /// Requests that channels have carried out.
     pub(crate) fn requests(&self) -> u64 {
         self.far.borrow().iter().map(|far| far.counts.requests()).sum()
     }
 
-    /// Reads that a device has given channels.
+    /// Requests of channels that a device has carried out.
     pub(crate) fn given(&self, member: MemberId) -> Given {
-        let add =
-            |sum: Given, one: Given| Given { reads: sum.reads + one.reads, bytes: sum.bytes + one.bytes };
-        self.far.borrow().iter().map(|far| far.counts.given(member)).fold(Given::default(), add)
+        self.far.borrow().iter().map(|far| far.counts.given(member)).fold(Given::default(), Given::and)
     }
 }
 

@@ -3,23 +3,127 @@
 //! | word | written by | read by | order |
 //! |---|---|---|---|
 //! | `plan` | home, before it asks channels to look | a channel: when it begins, and when it is asked | by its lock, which no read takes |
-//! | the question to look, and its answer | home; the channel, once it acts by what it saw | the other one | by the lane: release, acquire |
+//! | questions of home, and their answers | home; the channel, once it acts by what it was asked | the other one | by the lane: release, acquire |
+//! | `buckets`: which reactor has requests in which rows | whoever enters or leaves | the same | acquire, release: [`brindle_members::buckets`] |
 //! | `requests` of a channel | the channel | home, for statistics | relaxed |
 //! | `given` of a channel | the channel, some times a second while it reads | home, for statistics | by its lock |
 //!
 //! A channel that begins looks at the plan by itself. So it finds the plan that home put there before, and is asked about whatever home puts
 //! there later: home knows of it before it can begin.
 
+use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use brindle_io::{Duration, HandedMember, MemberId};
+use brindle_io::{Duration, HandedMember, MemberCounters, MemberId};
 use brindle_layout::Geometry;
+use brindle_members::buckets::{Buckets, MOST};
 use brindle_volume::Limits;
 
-/// The first byte of the question by which home asks a channel to look at its plan.
-pub(crate) const LOOK: u64 = 0xfd;
+/// A question of home to a channel: the first word says which, the second has the number of the array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// Look at the plan. With another word than 0 the run ends, and nothing else will be asked.
+    Look,
+    /// Answer as soon as there is something to [tell](Tell).
+    Listen,
+    /// A lease, by its part of the array, and the number by which it is given back. Answered by 1 if the channel has it.
+    Lease,
+    /// Give all leases back: answered when no write is under way any more.
+    GiveBack,
+    /// Give up all writes that wait for a device: the operations go on without their requests.
+    GiveUp,
+}
+
+impl Ask {
+    const ALL: [Self; 5] = [Self::Look, Self::Listen, Self::Lease, Self::GiveBack, Self::GiveUp];
+    /// The first bytes of these questions begin here.
+    const FIRST: u64 = 0xe0;
+
+    pub(crate) fn word(self) -> u64 {
+        Self::FIRST + self as u64
+    }
+
+    pub(crate) fn of(word: u64) -> Option<Self> {
+        Self::ALL.get(word.checked_sub(Self::FIRST)? as usize).copied()
+    }
+}
+
+/// Something that a channel tells home: the answer to [`Ask::Listen`]. The next such question says that home has taken it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tell {
+    /// There is no such channel any more.
+    Gone,
+    /// A request has found no lease of this part of the array.
+    Wants(u64),
+    /// The lease of that number is given back.
+    GivesBack(u64),
+    /// Rows are free for which home waits.
+    Freed,
+    /// Writes to this device were given up, and may still land.
+    Orphans(u32),
+    /// None of them can any more.
+    Landed(u32),
+    /// The oldest write to this device has waited for so many milliseconds; 0: none has for long.
+    Waits(u32, u32),
+    /// A write to this unit did not come to a good end: copies may differ.
+    Differs(u64),
+}
+
+impl Tell {
+    pub(crate) fn word(self) -> u64 {
+        let (kind, value) = match self {
+            Self::Gone => (0, 0),
+            Self::Wants(part) => (1, part),
+            Self::GivesBack(number) => (2, number),
+            Self::Freed => (3, 0),
+            Self::Orphans(device) => (4, u64::from(device)),
+            Self::Landed(device) => (5, u64::from(device)),
+            Self::Differs(unit) => (7, unit),
+            Self::Waits(device, age) => (6, u64::from(device) | u64::from(age) << 24),
+        };
+        kind | value << 8
+    }
+
+    /// A channel that says anything else is gone.
+    pub(crate) fn of(word: u64) -> Self {
+        let value = word >> 8;
+        match word & 0xff {
+            1 => Self::Wants(value),
+            2 => Self::GivesBack(value),
+            3 => Self::Freed,
+            4 => Self::Orphans(value as u32),
+            5 => Self::Landed(value as u32),
+            7 => Self::Differs(value),
+            6 => Self::Waits((value & 0xff_ffff) as u32, (value >> 24) as u32),
+            _ => Self::Gone,
+        }
+    }
+}
+
+/// Bytes of the array that are a unit of buckets: two reactors can't write to the same unit at a time.
+const UNIT: u32 = 16;
+
+/// The units of a range that is not empty; `None` if it is too wide.
+#[inline]
+pub(crate) fn units(range: &Range<u64>) -> Option<Range<u64>> {
+    let units = range.start >> UNIT..((range.end - 1) >> UNIT) + 1;
+    (units.end - units.start <= MOST).then_some(units)
+}
+
+/// The bytes of a unit.
+pub(crate) fn bytes_of_unit(unit: u64) -> Range<u64> {
+    unit << UNIT..(unit + 1) << UNIT
+}
+
+/// How channels write.
+pub(crate) struct PlannedWrites {
+    /// Bytes of a part of the array of which a channel has a lease when it writes there.
+    pub(crate) part: u64,
+    /// Of an array with copies: rows that reactors hold against each other.
+    pub(crate) buckets: Option<Arc<Buckets>>,
+}
 
 /// A member as a plan has it.
 pub(crate) struct PlannedMember {
@@ -40,17 +144,50 @@ pub(crate) struct ChannelPlan {
     pub(crate) first_copy: bool,
     /// A read that takes longer is handed to home.
     pub(crate) patience: Duration,
+    /// `None`: home writes.
+    pub(crate) writes: Option<PlannedWrites>,
     /// So is one that takes this long, if other members answer in less than half of the time: where others can make up for one.
     pub(crate) early: Option<Duration>,
 }
 
-/// Reads that a member gave a channel, and their bytes.
+/// Requests of a channel that a member has carried out, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     /// Reads.
     pub reads: u64,
-    /// Bytes.
-    pub bytes: u64,
+    /// Bytes that were read.
+    pub bytes_read: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes that were written.
+    pub bytes_written: u64,
+}
+
+impl Given {
+    /// The requests that a port has carried out so far.
+    pub(crate) fn of(counters: &MemberCounters) -> Self {
+        let MemberCounters { reads, bytes_read, writes, bytes_written, .. } = *counters;
+        Self { reads, bytes_read, writes, bytes_written }
+    }
+
+    /// Those that have come since.
+    pub(crate) fn less(self, before: Self) -> Self {
+        self.with(before, u64::wrapping_sub)
+    }
+
+    /// The sum.
+    pub(crate) fn and(self, more: Self) -> Self {
+        self.with(more, u64::wrapping_add)
+    }
+
+    fn with(self, other: Self, change: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            reads: change(self.reads, other.reads),
+            bytes_read: change(self.bytes_read, other.bytes_read),
+            writes: change(self.writes, other.writes),
+            bytes_written: change(self.bytes_written, other.bytes_written),
+        }
+    }
 }
 
 /// One channel's counters, on a line of their own.
@@ -62,13 +199,13 @@ pub(crate) struct ChannelCounts {
 }
 
 impl ChannelCounts {
-    /// The channel has carried out one more read. It alone stores.
+    /// The channel has carried out one more request. It alone stores.
     #[inline]
     pub(crate) fn count(&self) {
         self.requests.store(self.requests.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Reads that were carried out.
+    /// Requests that were carried out.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
@@ -77,7 +214,7 @@ impl ChannelCounts {
     pub(crate) fn add(&self, member: MemberId, more: Given) {
         let mut given = lock(&self.given);
         let sum = given.entry(member).or_default();
-        (sum.reads, sum.bytes) = (sum.reads + more.reads, sum.bytes + more.bytes);
+        *sum = sum.and(more);
     }
 
     /// The sum of a member's.
@@ -116,6 +253,8 @@ impl SharedPlan {
 pub(crate) struct Seed {
     pub(crate) shared: Arc<SharedPlan>,
     pub(crate) counts: Arc<ChannelCounts>,
+    /// The number of the reactor in the crew.
+    pub(crate) to: usize,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -56,9 +56,7 @@ impl Stripes {
     /// Where a byte of the array goes to, if it can be written; [`Stripes::unwritten`] goes on if the member does not take it.
     #[inline(always)]
     pub(crate) fn place_to_write(&self, at: u64) -> Option<Stretch> {
-        let extent = self.map.locate(at);
-        let device = self.core.members.writable(extent.member)?;
-        Some(Stretch { device, offset: extent.offset, len: extent.len })
+        place_to_write(&self.map, &self.core.members, at)
     }
 
     /// A write that has begun and of which not all [goes alone](Door::writes_alone).
@@ -135,5 +133,13 @@ impl Stripes {
 pub(crate) fn place(map: &Striped, members: &Members, at: u64) -> Option<Stretch> {
     let extent = map.locate(at);
     let device = members.readable(extent.member, u64::MAX)?;
+    Some(Stretch { device, offset: extent.offset, len: extent.len })
+}
+
+/// The member and offset that a byte of the array goes to, if it can be written.
+#[inline(always)]
+pub(crate) fn place_to_write(map: &Striped, members: &Members, at: u64) -> Option<Stretch> {
+    let extent = map.locate(at);
+    let device = members.writable(extent.member)?;
     Some(Stretch { device, offset: extent.offset, len: extent.len })
 }

@@ -172,7 +172,7 @@ async fn move_window(
 ) -> Result<(), VolumeError> {
     let (core, split) = (&array.0.core, array.split().ok_or(VolumeError::Unsupported)?);
     let hurry = core.io.hurrying();
-    let _claim = core.claims.claim(from..from + len).await;
+    let _claim = core.claim(from..from + len).await;
     drop(hurry);
     // New rows may land on bytes that such reads look for.
     split.earlier_reads_ended().await;

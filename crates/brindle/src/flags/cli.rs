@@ -521,8 +521,8 @@ pub(crate) struct Serve {
     /// for 10 s, makes room, else it is refused
     #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) max_connections: u32,
-    /// Cores that have a reactor each: how many, or which (`0-3,7`), to which these are pinned. The first has all arrays and pools, and the
-    /// sessions of clients for as long as it has time; others have sessions, read arrays that are whole, and hand all else to it
+    /// Cores that have a reactor each: how many, or which (`0-3,7`), to which these are pinned. The first has all arrays and pools, and
+    /// sessions as long as it has time; others have sessions, carry out what they can, and hand all else to it
     #[arg(long, env = "BRINDLE_CORES", hide_env = true, value_name = "N|LIST", default_value = "1")]
     pub(crate) cores: Cores,
     /// How long stopping may take; then the process ends all the same, and arrays that have not stopped are not

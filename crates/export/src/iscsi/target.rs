@@ -95,6 +95,10 @@ impl<V: Volume> Target<V> {
         self.changing.set(false);
         self.changed.notify();
         self.look_at_gate();
+        // The initiator relies on it once it has its answer.
+        if self.gate.is_closed() {
+            self.volume.others_ended().await;
+        }
         changed
     }
 

@@ -30,6 +30,7 @@ pub struct Departing {
     /// A ticket that the other reactor needs to carry out some requests by itself.
     pub(super) ticket: Option<Ticket>,
     pub(super) paced: Arc<AtomicBool>,
+    pub(super) closed: Arc<AtomicBool>,
     /// Bytes that have come from the client behind its choice.
     pub(super) waiting: Vec<u8>,
     pub(super) told: Arc<CountersAway>,
@@ -200,8 +201,10 @@ impl<V: Volume + 'static> Away<V> {
         self.sessions.borrow_mut().insert(number, Rc::clone(&session));
         let waiting = resources.inbox.bytes().to_vec();
         let (name, told) = (export.name.clone(), Arc::clone(&session.told));
-        let (ticket, paced) = (export.volume.ticket(at + 1), export.gate.paced());
-        let departing = Departing { number, socket, export: name, terms, ticket, paced, waiting, told };
+        let (paced, closed) = (export.gate.paced(), export.gate.closed());
+        let ticket = export.volume.ticket(at + 1);
+        let departing =
+            Departing { number, socket, export: name, terms, ticket, paced, closed, waiting, told };
         post(Posting::Take(Box::new(departing)));
         // Its memory is for others meanwhile.
         drop((resources.inbox, resources.outbox));

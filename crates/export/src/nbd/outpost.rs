@@ -80,11 +80,11 @@ impl<V: Volume + 'static> Outpost<V> {
     }
 
     fn begin(self: &Rc<Self>, departing: Departing) {
-        let Departing { number, socket, export, terms, ticket, paced, waiting, told } = departing;
+        let Departing { number, socket, export, terms, ticket, paced, closed, waiting, told } = departing;
         self.here.borrow_mut().insert(number, Here::Coming(Ending::None));
         // An export that has grown has more bytes than were agreed upon: the first reactor knows how many.
         let limits = Limits { size: NO_END, ..terms.limits };
-        let volume = Rc::new((self.volume)(Distant { number, limits, ticket, paced }));
+        let volume = Rc::new((self.volume)(Distant { number, limits, ticket, paced, closed }));
         let export = Export::new(Offered::new(0, &export, Rc::default()), "", volume);
         export.show(&told);
         let export = Rc::new(export);

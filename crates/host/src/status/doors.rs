@@ -84,8 +84,8 @@ pub struct ReactorStatus {
     pub sessions: usize,
     /// Requests that it has handed to home so far.
     pub forwarded: u64,
-    /// Reads that it has carried out itself so far, of arrays that are whole.
-    pub reads: u64,
+    /// Requests that it has carried out itself so far, of arrays that are whole.
+    pub carried_out: u64,
 }
 
 /// An array as an iSCSI target.

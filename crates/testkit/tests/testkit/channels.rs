@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use brindle_array::{ChannelTable, Channeled};
+use brindle_array::{ChannelTable, Channeled, OpenConfig};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Berth, Duration, Io, Pool};
 use brindle_layout::Level;
@@ -14,45 +14,58 @@ use brindle_testkit::conformance::conforms;
 use brindle_testkit::running::Running;
 use brindle_testkit::shape::Shape;
 use brindle_testkit::world::{World, patient, read, write};
-use brindle_volume::{Distant, Forward, Volume};
+use brindle_volume::forwarded::word;
+use brindle_volume::{Distant, Forward, Volume, VolumeError};
 
 const BLOCK: usize = 4096;
 
 /// An array at home, and another executor of its world that reads it.
-struct Beside {
-    running: Running<Sim>,
+pub(crate) struct Beside {
+    pub(crate) running: Running<Sim>,
     /// The other one.
-    io: Io,
+    pub(crate) io: Io,
     volume: Rc<Channeled>,
-    reads: Arc<AtomicU64>,
+    requests: Arc<AtomicU64>,
     paced: Arc<AtomicBool>,
+    pub(crate) closed: Arc<AtomicBool>,
+    /// Home refuses changes.
+    pub(crate) refuses: Arc<AtomicBool>,
 }
 
 impl Beside {
     fn of(shape: &Shape, seed: u64) -> Self {
-        let running = World::in_sim(shape, Model::nvme(), seed).assembled(&[], patient());
-        let other = running.bench.add_executor();
+        Self::with(shape, seed, patient())
+    }
+
+    pub(crate) fn with(shape: &Shape, seed: u64, config: OpenConfig) -> Self {
+        let running = World::in_sim(shape, Model::nvme(), seed).assembled(&[], config);
+        let (other, refuses) = (running.bench.add_executor(), Arc::<AtomicBool>::default());
         let mut berths = Berth::crew(2).into_iter();
         for io in [&running.io, &other] {
             io.join(berths.next().expect("a berth for each"));
         }
         for _ in 0..32 {
-            drop(running.io.spawn(answer(running.io.clone(), running.array.clone())));
+            let refuses = Arc::clone(&refuses);
+            drop(running.io.spawn(answer(running.io.clone(), running.array.clone(), refuses)));
         }
-        let (table, paced) = (ChannelTable::new(&other), Arc::<AtomicBool>::default());
+        let (table, paced, closed) = (ChannelTable::new(&other), Arc::default(), Arc::default());
         let (ticket, limits) = (running.array.ticket(1), running.array.limits());
-        let distant = Distant { number: 7, limits, ticket, paced: Arc::clone(&paced) };
+        let distant =
+            Distant { number: 7, limits, ticket, paced: Arc::clone(&paced), closed: Arc::clone(&closed) };
         let volume = Rc::new(Channeled::new(&other, distant, &table));
-        Self { running, io: other, volume, reads: table.reads(), paced }
+        Self { running, io: other, volume, requests: table.requests(), paced, closed, refuses }
     }
 
-    /// Reads that were carried out in the channel.
-    fn reads(&self) -> u64 {
-        self.reads.load(Ordering::Relaxed)
+    /// Requests that were carried out in the channel.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
     }
 
     /// The other executor does something, to its end.
-    async fn over_there<T: 'static>(&self, work: impl AsyncFnOnce(Rc<Channeled>, Pool) -> T + 'static) -> T {
+    pub(crate) async fn over_there<T: 'static>(
+        &self,
+        work: impl AsyncFnOnce(Rc<Channeled>, Pool) -> T + 'static,
+    ) -> T {
         let done = self.begin_there(work);
         let until = self.running.io.now().after(Duration::from_secs(3600));
         while !done.get() {
@@ -62,7 +75,7 @@ impl Beside {
         done.take().expect("it was just there")
     }
 
-    fn begin_there<T: 'static>(
+    pub(crate) fn begin_there<T: 'static>(
         &self,
         work: impl AsyncFnOnce(Rc<Channeled>, Pool) -> T + 'static,
     ) -> Rc<Done<T>> {
@@ -76,7 +89,7 @@ impl Beside {
     }
 
     /// Bytes as the other executor reads them.
-    async fn read(&self, offset: u64, len: usize) -> Vec<u8> {
+    pub(crate) async fn read(&self, offset: u64, len: usize) -> Vec<u8> {
         let read = async move |volume: Rc<Channeled>, pool| read(&pool, &*volume, offset, len).await;
         self.over_there(read).await.expect("it can be read")
     }
@@ -84,9 +97,9 @@ impl Beside {
     /// Reads until that is done in the channel again.
     async fn wait_until_here(&self) {
         for _ in 0..200 {
-            let before = self.reads();
+            let before = self.requests();
             self.read(0, BLOCK).await;
-            if self.reads() > before {
+            if self.requests() > before {
                 return;
             }
             self.running.io.sleep(Duration::from_millis(100)).await;
@@ -94,7 +107,7 @@ impl Beside {
         panic!("no read is done here any more");
     }
 
-    fn stop(self) {
+    pub(crate) fn stop(self) {
         let sim = self.running.bench.clone();
         self.running.stop();
         sim.end_others();
@@ -102,13 +115,13 @@ impl Beside {
 }
 
 /// The outcome of a task on the other executor.
-struct Done<T> {
+pub(crate) struct Done<T> {
     is: Cell<bool>,
     value: Cell<Option<T>>,
 }
 
 impl<T> Done<T> {
-    fn get(&self) -> bool {
+    pub(crate) fn get(&self) -> bool {
         self.is.get()
     }
 
@@ -117,11 +130,15 @@ impl<T> Done<T> {
     }
 }
 
-/// Home carries requests out.
-async fn answer<V: Volume>(io: Io, volume: V) {
+/// Home carries requests out; no changes while it refuses them.
+async fn answer<V: Volume>(io: Io, volume: V, refuses: Arc<AtomicBool>) {
     loop {
         let loan = io.next_loan().await;
         let forward = Forward::of(loan.question()).expect("a request");
+        if forward.changes() && refuses.load(Ordering::Relaxed) {
+            loan.answer(word(Err(VolumeError::ReadOnly)));
+            continue;
+        }
         let answer = forward.carry_out(&volume, &loan).await;
         loan.answer(answer);
     }
@@ -150,7 +167,7 @@ fn an_array_that_is_read_in_a_channel_conforms() {
             let io = beside.io.clone();
             beside.over_there(async move |volume, pool| conforms(name, &io, &pool, &*volume).await).await;
         });
-        assert!(beside.reads() > 20, "{}: {}", shape.level, beside.reads());
+        assert!(beside.requests() > 20, "{}: {}", shape.level, beside.requests());
         beside.stop();
     }
 }
@@ -164,10 +181,10 @@ fn bytes_are_those_that_home_has_at_any_place_and_length() {
         beside.running.io.block_on(async {
             write(&beside.running.pool, &beside.running.array, 0, &bytes).await.expect("written");
             for (at, len) in [(0, size), (512, size - 1024), (BLOCK - 512, 1024), (size - 512, 512)] {
-                let before = beside.reads();
+                let before = beside.requests();
                 let found = beside.read(at as u64, len).await;
                 assert!(found == bytes[at..at + len], "{}: {len} bytes at {at}", shape.level);
-                assert_eq!(beside.reads(), before + 1, "{}: {len} bytes at {at}", shape.level);
+                assert_eq!(beside.requests(), before + 1, "{}: {len} bytes at {at}", shape.level);
             }
             let given = |&id| beside.running.array.given_channels(id).reads;
             beside.running.io.sleep(Duration::from_secs(1)).await;
@@ -188,7 +205,7 @@ fn nothing_is_acknowledged_that_an_executor_which_is_late_would_not_read() {
         io.block_on(async {
             write(pool, array, 0, &[1; BLOCK]).await.expect("written");
             assert_eq!(beside.read(0, BLOCK).await, [1; BLOCK]);
-            assert!(beside.reads() > 0, "it is read there");
+            assert!(beside.requests() > 0, "it is read there");
             // The first copy fails. The other executor, which reads it, does not hear of that at once.
             beside.io.take_parcels_late(true);
             beside.running.bench.refuse_writes(ids[0]);
@@ -209,9 +226,9 @@ fn nothing_is_acknowledged_that_an_executor_which_is_late_would_not_read() {
             assert!(!acknowledged.get(), "one executor still reads the copy that failed");
             beside.io.take_parcels_late(false);
             written.await.expect("the other copy has it");
-            let before = beside.reads();
+            let before = beside.requests();
             assert_eq!(beside.read(0, BLOCK).await, [2; BLOCK]);
-            assert_eq!(beside.reads(), before, "home reads an array that is degraded");
+            assert_eq!(beside.requests(), before, "home reads an array that is degraded");
         });
         beside.stop();
     }
@@ -233,9 +250,9 @@ fn a_silent_member_is_handed_to_home_and_reads_come_back_with_it() {
         }
         let took = io.now().since(began);
         assert!(took > Duration::from_millis(400) && took < Duration::from_secs(4), "{took:?}");
-        let before = beside.reads();
+        let before = beside.requests();
         assert_eq!(beside.read(0, 4 * BLOCK).await, [3; 4 * BLOCK]);
-        assert_eq!(beside.reads(), before, "home reads while a member is silent");
+        assert_eq!(beside.requests(), before, "home reads while a member is silent");
         beside.running.bench.afflict(beside.running.ids[0], |faults| faults.hangs = false);
         beside.wait_until_here().await;
     });
@@ -256,9 +273,9 @@ fn a_read_that_meets_an_error_is_judged_at_home() {
         });
         assert_eq!(beside.read(0, 8 * BLOCK).await, [4; 8 * BLOCK]);
         beside.wait_until_here().await;
-        let before = beside.reads();
+        let before = beside.requests();
         assert_eq!(beside.read(0, 8 * BLOCK).await, [4; 8 * BLOCK], "home has mended it");
-        assert_eq!(beside.reads(), before + 1);
+        assert_eq!(beside.requests(), before + 1);
     });
     beside.stop();
 }
@@ -269,10 +286,10 @@ fn home_lets_each_request_through_where_clients_may_ask_for_so_much_only() {
     beside.running.io.block_on(async {
         beside.paced.store(true, Ordering::Relaxed);
         beside.read(0, BLOCK).await;
-        assert_eq!(beside.reads(), 0);
+        assert_eq!(beside.requests(), 0);
         beside.paced.store(false, Ordering::Relaxed);
         beside.read(0, BLOCK).await;
-        assert_eq!(beside.reads(), 1);
+        assert_eq!(beside.requests(), 1);
     });
     beside.stop();
 }

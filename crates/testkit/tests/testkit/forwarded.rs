@@ -52,7 +52,8 @@ fn judge<V: Volume + 'static>(name: &'static str, io: &Io, sim: &Sim, volume: &R
     let theirs = other.clone();
     drop(other.spawn(async move {
         let (io, pool) = (theirs.clone(), theirs.pool(8 << 20));
-        let distant = Distant { number: 7, limits, ticket: None, paced: Arc::default() };
+        let distant =
+            Distant { number: 7, limits, ticket: None, paced: Arc::default(), closed: Arc::default() };
         let forwarded = Any::Away(Channeled::new(&io, distant, &ChannelTable::new(&io)));
         if limits.read_only {
             refuses_changes(name, &io, &pool, &forwarded).await;

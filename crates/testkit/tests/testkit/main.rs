@@ -1,5 +1,6 @@
 //! Storms that are always run, and what is made only of tools of tests, by subject.
 
+mod channel_writes;
 mod channels;
 mod conformance;
 mod container;

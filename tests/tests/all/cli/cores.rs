@@ -82,11 +82,11 @@ fn wait(done: impl Fn() -> bool, why: &str) {
     }
 }
 
-/// Requests that the second reactor has handed to home, and reads that it has done itself.
+/// Requests that the second reactor has handed to home, and those that it has carried out itself.
 fn second(server: &Server) -> (u64, u64) {
     let second = &server.status()["reactors"][1];
     let count = |of: &str| second[of].as_u64().expect("a count");
-    (count("forwarded"), count("reads"))
+    (count("forwarded"), count("carried_out"))
 }
 
 /// Reads again and again, and holds all of what is there against one byte; gives how often.
@@ -142,7 +142,7 @@ fn an_array_that_is_whole_is_read_where_the_session_is() {
         let given = |device: &Value| device["io"]["reads"].as_u64().unwrap_or(0);
         let given: u64 = status["array"]["devices"].as_array().expect("a list").iter().map(given).sum();
         assert!(given >= second(&server).1 / 2, "{level}: members count what channels have read: {status}");
-        assert!(server.ask("status", &[]).ok().text().contains("reads of its own"));
+        assert!(server.ask("status", &[]).ok().text().contains("requests of its own"));
         client.close();
         server.stop_after_failing(1);
         assert_eq!(set.run("check --json").json()["mismatch_cnt"], 0, "{level}");
@@ -227,5 +227,75 @@ fn cores_that_are_not_there_are_refused_by_name() {
     ] {
         let ran = run(&format!("serve --cores {cores}"), &set.members).ended(2);
         assert!(ran.err.contains(words), "{cores}: {}", ran.err);
+    }
+}
+
+/// Writes again and again, each time another byte all over, and reads it back; gives how often.
+fn writes_until(uri: &str, over: &AtomicBool, place: u64) -> u64 {
+    let (mut client, mut count) = (Client::connect(uri), 0);
+    while !over.load(Ordering::Relaxed) {
+        let byte = (count % 250) as u8;
+        let changes: Vec<Change> = (0..4).map(|at| write((place + at) * (64 << 10), byte)).collect();
+        client.all_at_once(&changes);
+        for at in 0..4 {
+            let found = client.read((place + at) * (64 << 10), 64 << 10);
+            assert!(found.iter().all(|&found| found == byte), "{at}");
+        }
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn an_array_without_parity_is_written_where_the_session_is() {
+    if !has_two() {
+        return;
+    }
+    for level in
+        ["-l 0 -c 64K", "-l 1 --bitmap none", "-l 1 --bitmap internal", "-l 10 -c 64K --bitmap internal"]
+    {
+        let set = Set::sparse(4, 16 * MIB);
+        set.create(&format!("{level} -N a --assume-clean")).ok();
+        let server = serve(&set, "2", &[SPREAD]);
+        let (over, member) = (AtomicBool::new(false), name(&set.members[1]));
+        let written = std::thread::scope(|scope| {
+            let (over, uri) = (&over, server.uri());
+            let writers: Vec<_> = (0..2)
+                .map(|at| {
+                    let uri = uri.clone();
+                    scope.spawn(move || writes_until(&uri, over, at * 4))
+                })
+                .collect();
+            let own = |more: u64| {
+                let before = second(&server).1;
+                wait(|| second(&server).1 > before + more, "nothing is written there");
+            };
+            own(800);
+            if level != "-l 0 -c 64K" {
+                // A member is lost and comes back while others write.
+                server.fail(member);
+                let forwarded = second(&server).0;
+                wait(|| second(&server).0 > forwarded + 16, "no write goes home");
+                server.ask("remove", &["failed"]).ok();
+                server.ask("add", &[member]).ok();
+                server.ask("wait", &[]).ok();
+                own(200);
+                server.ask("action", &["check"]).ok();
+                server.ask("wait", &[]).ok();
+            }
+            over.store(true, Ordering::Relaxed);
+            writers.into_iter().map(|writer| writer.join().expect("right bytes")).sum::<u64>()
+        });
+        assert!(written > 32, "{level}");
+        let status = server.status();
+        let of = |device: &Value| device["io"]["writes"].as_u64().unwrap_or(0);
+        let writes: u64 = status["array"]["devices"].as_array().expect("a list").iter().map(of).sum();
+        assert!(writes > 100, "{level}: {status}");
+        if level == "-l 0 -c 64K" {
+            server.stop_after_failing(0);
+        } else {
+            server.stop_after_failing(1);
+            assert_eq!(set.run("check --json").json()["mismatch_cnt"], 0, "{level}");
+        }
     }
 }

@@ -1,12 +1,45 @@
 //! Writes to all copies.
 
 use brindle_io::Slice;
+use brindle_layout::Mirrored;
 use brindle_members::lock::Hold;
+use brindle_members::members::{Device, Members};
 use brindle_members::spans::Spans;
 use brindle_volume::{VolumeError, ZeroOptions, bytes};
 
 use super::Mirror;
 use crate::data::list::Cut;
+
+/// Gives `write` each piece of a request with each device that is to have it, and the place there.
+///
+/// # Errors
+/// [`VolumeError::TooManyLost`] where no member takes a piece.
+#[inline(always)]
+pub(crate) fn write_copies(
+    map: &Mirrored,
+    members: &Members,
+    offset: u64,
+    from: &[Slice],
+    mut write: impl FnMut(Device, u64, &Slice),
+) -> Result<(), VolumeError> {
+    let (mut cut, mut at) = (Cut::of(from), offset);
+    while !cut.is_empty() {
+        let Some(piece) = cut.take(map.locate(at, 0).len) else { break };
+        let mut written = false;
+        for copy in 0..map.copies() {
+            let extent = map.locate(at, copy);
+            if let Some(device) = members.writable(extent.member) {
+                write(device, extent.offset, &piece);
+                written = true;
+            }
+        }
+        if !written {
+            return Err(VolumeError::TooManyLost);
+        }
+        at += piece.len() as u64;
+    }
+    Ok(())
+}
 
 impl Mirror {
     #[inline]
@@ -16,22 +49,9 @@ impl Mirror {
         // Overlapping writes go one after the other, or copies could keep different ones.
         let _held = self.locks.acquire(offset..end, Hold::Exclusive).await;
         let mut group = self.ask();
-        let (mut cut, mut at) = (Cut::of(from), offset);
-        while !cut.is_empty() {
-            let Some(piece) = cut.take(self.map.locate(at, 0).len) else { break };
-            let mut written = false;
-            for copy in 0..self.map.copies() {
-                let extent = self.map.locate(at, copy);
-                if let Some(device) = self.core.members.writable(extent.member) {
-                    group.write(device, extent.offset, &piece, fua);
-                    written = true;
-                }
-            }
-            if !written {
-                return Err(VolumeError::TooManyLost);
-            }
-            at += piece.len() as u64;
-        }
+        write_copies(&self.map, &self.core.members, offset, from, |device, at, piece| {
+            group.write(device, at, piece, fua);
+        })?;
         let outcome = group.submit().await;
         // The last copy stays in use: what it has is old or new, and an answer from it is better than none.
         self.core.settle_range(&outcome, false, offset..end).await?;

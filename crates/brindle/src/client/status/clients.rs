@@ -67,11 +67,11 @@ pub(super) fn reactors(text: &mut String, reactors: &[ReactorStatus]) {
     let percent = |of: &ReactorStatus| of.busy * 100.0;
     push(text, format_args!("  {} reactors: home {:.0} % busy", reactors.len(), percent(home)));
     for one in others {
-        let ReactorStatus { sessions, forwarded, reads, .. } = one;
+        let ReactorStatus { sessions, forwarded, carried_out, .. } = one;
         push(
             text,
             format_args!(
-                "; {:.0} %, {sessions} sessions, {reads} reads of its own, {forwarded} requests handed to home",
+                "; {:.0} %, {sessions} sessions, {carried_out} requests of its own, {forwarded} handed to home",
                 percent(one)
             ),
         );

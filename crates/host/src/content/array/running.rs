@@ -115,7 +115,9 @@ impl RunningArray {
         let tally = device.role.map(|role| self.watched.tally(role)).unwrap_or_default();
         let (mut counters, far) = (self.io.counters(device.id), self.array.given_channels(device.id));
         counters.reads += far.reads;
-        counters.bytes_read += far.bytes;
+        counters.bytes_read += far.bytes_read;
+        counters.writes += far.writes;
+        counters.bytes_written += far.bytes_written;
         let status = DeviceStatus::of(&self.array, device, &counters, tally.corrected, tally.slow);
         DeviceStatus { drive: self.watched.drive(&device.label), ..status }
     }

@@ -40,8 +40,8 @@ pub(super) struct Crew {
 struct Begun {
     post: mailbox::Sender<Posting>,
     clock: ThreadClock,
-    /// Reads that it has carried out itself.
-    reads: Arc<AtomicU64>,
+    /// Requests that it has carried out itself.
+    own: Arc<AtomicU64>,
 }
 
 impl Crew {
@@ -74,10 +74,10 @@ impl Crew {
         let clocks = others.iter().map(|other| other.as_ref().map(|begun| begun.clock));
         let loads = Loads::new(io, std::iter::once(Some(own)).chain(clocks).collect());
         let begun = others.iter().flatten().count();
-        let reads = others.iter().map(|other| other.as_ref().map(|begun| Arc::clone(&begun.reads))).collect();
+        let own = others.iter().map(|other| other.as_ref().map(|begun| Arc::clone(&begun.own))).collect();
         let chosen = Rc::clone(&loads);
         let away = Away::new(io, others.into_iter().map(post).collect(), Box::new(move || chosen.place()));
-        let reactors = reactors(io, &away, (loads, reads), cores.clone());
+        let reactors = reactors(io, &away, (loads, own), cores.clone());
         Ok(Some(Self { away, reactors, begun, ended }))
     }
 
@@ -111,7 +111,7 @@ fn post(to: Option<Begun>) -> Post {
 fn reactors(
     io: &Io,
     away: &Rc<Away<Any>>,
-    (loads, reads): (Rc<Loads>, Vec<Option<Arc<AtomicU64>>>),
+    (loads, own): (Rc<Loads>, Vec<Option<Arc<AtomicU64>>>),
     cores: Cores,
 ) -> Reactors {
     let (io, away) = (io.clone(), Rc::clone(away));
@@ -121,11 +121,11 @@ fn reactors(
         let status = |(number, turns): (usize, u64)| {
             let at = number.checked_sub(1);
             let uses = at.and_then(|at| uses.get(at)).copied().unwrap_or_default();
-            let reads = at.and_then(|at| reads.get(at)?.as_ref());
-            let reads = reads.map_or(0, |reads| reads.load(Ordering::Relaxed));
+            let own = at.and_then(|at| own.get(at)?.as_ref());
+            let carried_out = own.map_or(0, |own| own.load(Ordering::Relaxed));
             let (core, busy) = (cores.pinned(number), loads.busy(number)?);
             let (sessions, forwarded) = (uses.sessions, uses.requests);
-            Some(ReactorStatus { core, busy, turns, sessions, forwarded, reads })
+            Some(ReactorStatus { core, busy, turns, sessions, forwarded, carried_out })
         };
         io.crew_turns().into_iter().enumerate().filter_map(status).collect()
     })
@@ -166,8 +166,8 @@ fn start(berth: Berth) -> Result<Started, Failure> {
     io.join(berth);
     let (post, next) = mailbox::mailbox(&io);
     let channels = ChannelTable::new(&io);
-    let reads = channels.reads();
-    Ok((io, Begun { post, clock, reads }, (next, channels), watch))
+    let own = channels.requests();
+    Ok((io, Begun { post, clock, own }, (next, channels), watch))
 }
 
 /// Serves the sessions that are posted here, until all are to end.
