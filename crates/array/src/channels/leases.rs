@@ -21,12 +21,15 @@ use brindle_members::members::Members;
 use super::shared::{Ask, Tell, bytes_of_unit, units};
 use super::{Channels, Told};
 
+/// Numbers of leases: more than there are at a time.
+const NUMBERS: u64 = 1 << 30;
+
 /// A part of the array that a channel may change.
 struct Lease {
     /// The reactor that has it, or is about to.
     to: usize,
     part: u64,
-    /// No other lease of the array had it.
+    /// No other lease of the array has it.
     number: u64,
     asked_back: Cell<bool>,
     over: Cell<bool>,
@@ -154,8 +157,10 @@ impl Channels {
             while let Some(asking) = me.upgrade().map(|me| me.ask(to, Ask::Listen, [0; 2])) {
                 let told = asking.await.map(Tell::of);
                 let Some(me) = me.upgrade() else { return };
-                me.hear(to, told.unwrap_or(Tell::Gone));
-                if told.is_none() || me.told.get() == Told::Over {
+                let told = (told.is_none(), told.unwrap_or(Tell::Gone));
+                me.hear(to, told.1);
+                // A run that ends hears of all writes that are still under way.
+                if told.0 || told.1 == Tell::Gone && me.told.get() == Told::Over {
                     return;
                 }
             }
@@ -249,7 +254,7 @@ impl Channels {
         let is_there = leases.all.borrow().iter().any(|lease| (lease.to, lease.part) == (to, part));
         let Some(array) = array.filter(|_| is_open && !is_there) else { return };
         let (number, ended) = (leases.next.get(), Notify::new(&self.io));
-        leases.next.set(number + 1);
+        leases.next.set((number + 1) % NUMBERS);
         let (asked_back, over) = (Cell::new(false), Cell::new(false));
         let lease = Rc::new(Lease { to, part, number, asked_back, over, ended });
         leases.all.borrow_mut().push(Rc::clone(&lease));

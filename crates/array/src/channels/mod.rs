@@ -124,7 +124,7 @@ impl Channels {
                 }
             }
             // Of what comes later some may be in the way of writes that are still under way.
-            Told::Closed if !self.leases.are_back() => self.give_up_lost(),
+            Told::Closed | Told::Over if !self.leases.are_back() => self.give_up_lost(),
             _ => {}
         }
     }
@@ -145,6 +145,7 @@ impl Channels {
             _ => self.tell(Told::Over, None),
         }
         self.take_leases_back();
+        self.give_up_lost();
     }
 
     fn tell(&self, told: Told, plan: Option<ChannelPlan>) {

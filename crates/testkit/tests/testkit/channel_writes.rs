@@ -260,3 +260,28 @@ fn copies_do_not_differ_by_a_write_that_home_refuses_to_finish() {
         beside.stop();
     }
 }
+
+#[test]
+fn a_stop_waits_for_a_write_of_a_channel_as_long_as_home_has_patience_with_its_member() {
+    let beside = Beside::unobserved(&Shape { rows: 32, ..Shape::new(Level::Raid1, 2) }, 199);
+    beside.running.io.block_on(async {
+        beside.write_until_there(0, 1).await;
+        beside.running.bench.afflict(beside.running.ids[0], |faults| faults.hangs = true);
+        let there = beside.begin_there(async move |volume: Rc<Channeled>, pool| {
+            write(&pool, &*volume, 0, &[2; BLOCK]).await
+        });
+        beside.running.io.sleep(Duration::from_millis(1)).await;
+        let began = beside.running.io.now();
+        beside.running.array.stop().await.expect("it can do without the member");
+        let took = beside.running.io.now().since(began);
+        assert!(took < Duration::from_secs(40), "{took:?}");
+        assert_ne!(beside.running.array.state(0), RoleState::InSync);
+        while !there.get() {
+            beside.running.io.sleep(Duration::from_millis(1)).await;
+        }
+        beside.running.bench.afflict(beside.running.ids[0], |faults| faults.hangs = false);
+        // Until it has landed.
+        beside.running.io.sleep(Duration::from_secs(1)).await;
+    });
+    beside.stop();
+}
