@@ -1,4 +1,4 @@
-//! Whether an array can be read in channels, and by what.
+//! Whether an array can be read and written in channels, and by what.
 
 use core::ops::Range;
 use core::pin::Pin;
@@ -46,7 +46,7 @@ impl Running {
         }
     }
 
-    /// All that channels read by; `None` if a member can't be asked by other reactors.
+    /// All that channels go by; `None` if a member can't be asked by other reactors.
     fn plan(&self) -> Option<ChannelPlan> {
         let core = &self.core;
         let planned = |role| {
@@ -54,12 +54,11 @@ impl Running {
             let handed = core.io.hand_member(device.id)?;
             Some(PlannedMember { handed, id: device.id, data_offset: device.data_offset })
         };
-        let members = (0..core.members.len()).map(planned).collect::<Option<Vec<PlannedMember>>>()?;
+        let members = (0..core.members.len()).map(planned).collect::<Option<_>>()?;
         let (geometry, redundant) = (self.geometry.clone(), core.dependence().redundant);
         // Home judges the member by a read of its own: its patience is to be over before a client's is.
         let (patience, early) = (core.patience.answer / 4, redundant.then_some(core.patience.read));
         let writes = self.planned_writes();
-        core.keeper.channels.leases.set_devices(members.iter().map(|member| member.id));
         let first_copy = core.config.read_policy == ReadPolicy::First && geometry.level() != Level::Raid0;
         Some(ChannelPlan { geometry, limits: core.limits, members, first_copy, writes, patience, early })
     }
@@ -112,17 +111,16 @@ impl ChannelSource for WeakLineage<Running> {
     fn differs(&self, range: Range<u64>) {
         if let Some(array) = self.upgrade() {
             let core = &array.core;
+            // As where a write has found no space on some members, none of which is to be reported here.
             core.note_no_space(range.start..range.end.min(core.limits.size), &[]);
         }
     }
 
     fn lend(&self, part: u64, lease: Pin<Box<dyn Future<Output = ()>>>) -> Pin<Box<dyn Future<Output = ()>>> {
-        let core = self.upgrade().map(|array| Rc::clone(&array.core));
+        let array = self.upgrade();
+        let core = array.and_then(|array| Some((Rc::clone(&array.core), leased_part(&array.core)?)));
         Box::pin(async move {
-            let Some((core, len)) = core.and_then(|core| Some((Rc::clone(&core), leased_part(&core)?)))
-            else {
-                return;
-            };
+            let Some((core, len)) = core else { return };
             let (start, end) = (part.saturating_mul(len), part.saturating_add(1).saturating_mul(len));
             let range = start.min(core.limits.size)..end.min(core.limits.size);
             let _passage = core.claims.pass(range.clone()).await;

@@ -59,4 +59,12 @@ impl Instant {
         let nanos = if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 };
         Self(self.0.saturating_add(nanos))
     }
+
+    /// The moment `span` before this one; the reactor's beginning if that is later.
+    #[inline]
+    pub const fn before(self, span: Duration) -> Self {
+        let nanos = span.as_nanos();
+        let nanos = if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 };
+        Self(self.0.saturating_sub(nanos))
+    }
 }

@@ -378,10 +378,9 @@ impl Members {
     /// Whether writes that were given up may still land on a device.
     #[inline]
     pub fn has_orphans(&self, device: Device) -> bool {
-        let is = |&role: &u16| {
-            self.orphans_since(role).is_some() && self.device(role).is_some_and(|d| d.id == device.id)
-        };
-        self.orphans.get() > 0 && (0..self.len()).any(|role| is(&role))
+        let is =
+            |role| self.orphans_since(role).is_some() && self.device(role).is_some_and(|d| d.id == device.id);
+        self.orphans.get() > 0 && (0..self.len()).any(is)
     }
 
     /// The first role of which [`Members::has_orphans`] is true of its device.

@@ -183,7 +183,7 @@ impl Watch {
             if age < patience {
                 continue;
             }
-            if set.io.give_up(device.id, class, before(now, patience)) > 0 {
+            if set.io.give_up(device.id, class, now.before(patience)) > 0 {
                 let why = Cause::new(operation(class), OpError::TimedOut);
                 owner.notice(waits.role, Noticed::GivenUp, Some(why));
             }
@@ -214,13 +214,13 @@ impl Watch {
             if !faster || !set.ration.is_left() || !owner.can_lose(&[slow.role]) {
                 continue;
             }
-            let given_up = set.io.give_up(device.id, OpSpan::Read, before(now, self.patience.read));
+            let given_up = set.io.give_up(device.id, OpSpan::Read, now.before(self.patience.read));
             set.ration.spent(given_up as u64);
             if given_up > 0 {
                 owner.gave_up_reads(slow.role, reads(slow));
             }
             if given_up > 0 && !set.members.is_slow(slow.role) {
-                set.members.set_slow(slow.role, Some(before(now, reads(slow))));
+                set.members.set_slow(slow.role, Some(now.before(reads(slow))));
                 let why = Cause::new(Operation::Read, OpError::TimedOut);
                 owner.notice(slow.role, Noticed::Slow, Some(why));
                 when_answered(owner, slow.role, device.id, |set, role| set.members.set_slow(role, None));
@@ -252,11 +252,6 @@ fn operation(class: OpSpan) -> Operation {
         OpSpan::Slow => Operation::Flush,
         OpSpan::Probe | OpSpan::Map => Operation::Probe,
     }
-}
-
-/// The time that is `span` before `now`.
-fn before(now: Instant, span: Duration) -> Instant {
-    Instant::from_nanos(now.as_nanos().saturating_sub(span.as_nanos() as u64))
 }
 
 /// Takes a member out of use; what waits for it goes on at once.

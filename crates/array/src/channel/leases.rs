@@ -3,23 +3,29 @@
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
-/// Most parts that an array is divided into: with more of them home writes.
-const MOST: u64 = 1 << 20;
+use crate::channels::shared::MOST_PARTS;
 
-/// States of a part. Any other is that of one that was not used since the last look, by the number of its lease.
+/// States of a part. Any other is that of one that is held, by the number of its lease.
 const NONE: u32 = u32::MAX;
 const WANTED: u32 = u32::MAX - 1;
-const USED: u32 = 1 << 31;
+
+/// Looks for which a lease is kept that is not used while others are: some five seconds. Clients that write at random places come back to a
+/// part after a while, and a bit of the bitmap stays for as long anyway.
+const KEPT: u32 = 40;
 
 /// The leases of an open channel, by the part of the array.
 pub(super) struct HeldLeases {
     part: u64,
     states: Vec<Cell<u32>>,
+    /// The number of the last look before each part was used.
+    used: Vec<Cell<u32>>,
     /// Parts that are held or wanted.
     some: RefCell<Vec<u32>>,
-    /// Writes under way: those that began since the last look are counted in one, those before it in the other.
+    /// Writes under way that began since the last look, and those that began before it: by the number of the look, modulo 2.
     under_way: [Cell<u32>; 2],
-    now: Cell<usize>,
+    /// Some lease has been used since the last look.
+    busy: Cell<bool>,
+    look: Cell<u32>,
 }
 
 /// A write that goes on within leases.
@@ -40,13 +46,15 @@ impl HeldLeases {
     /// None, of an array of `size` bytes with such parts; `None` if there are too many of them.
     pub(super) fn new(size: u64, part: u64) -> Option<Self> {
         let count = size.div_ceil(part);
-        let states = || (0..count).map(|_| Cell::new(NONE)).collect();
-        (count <= MOST).then(|| Self {
+        let each = |value: u32| (0..count).map(|_| Cell::new(value)).collect();
+        (count <= MOST_PARTS).then(|| Self {
             part,
-            states: states(),
+            states: each(NONE),
+            used: each(0),
             some: RefCell::default(),
             under_way: Default::default(),
-            now: Cell::new(0),
+            busy: Cell::new(false),
+            look: Cell::new(0),
         })
     }
 
@@ -55,13 +63,15 @@ impl HeldLeases {
     pub(super) fn begin(&self, range: &Range<u64>, wants: impl FnMut(u64)) -> Option<Within<'_>> {
         let parts = range.start / self.part..(range.end - 1) / self.part + 1;
         let is_held = |state: &Cell<u32>| state.get() < WANTED;
-        let states = &self.states[parts.start as usize..parts.end as usize];
-        if !states.iter().all(is_held) {
+        let places = parts.start as usize..parts.end as usize;
+        if !self.states[places.clone()].iter().all(is_held) {
             self.want(parts, wants);
             return None;
         }
-        states.iter().for_each(|state| state.set(state.get() | USED));
-        let count = self.now.get();
+        let look = self.look.get();
+        self.used[places].iter().for_each(|used| used.set(look));
+        self.busy.set(true);
+        let count = look as usize % 2;
         self.under_way[count].set(self.under_way[count].get() + 1);
         Some(Within { leases: self, count })
     }
@@ -84,7 +94,10 @@ impl HeldLeases {
         if state.get() == NONE {
             self.some.borrow_mut().push(part as u32);
         }
-        state.set(number as u32 | USED);
+        state.set(number as u32);
+        // It is wanted by a write that has not come yet.
+        self.used[part as usize].set(self.look.get());
+        self.busy.set(true);
         true
     }
 
@@ -93,26 +106,27 @@ impl HeldLeases {
         self.some.borrow_mut().drain(..).for_each(|part| self.states[part as usize].set(NONE));
     }
 
-    /// Gives back those that have not been used since the last time, and forgets what was wanted: home had a reason. Whether any are left.
-    /// As long as a write is under way that began before the last time nothing is known of its leases.
-    pub(super) fn give_back_unused(&self, mut give_back: impl FnMut(u64)) -> bool {
-        let before = 1 - self.now.get();
-        if self.under_way[before].get() > 0 {
+    /// Looks, and gives back, by part and number, what is of no use: all if none was used since the last look, so that the array is marked
+    /// clean; else those that were not for [`KEPT`] looks. A part that home has not lent is wanted no more. Whether any are left.
+    ///
+    /// As long as a write is under way that began before the last look nothing is known of its leases.
+    pub(super) fn give_back_unused(&self, mut give_back: impl FnMut(u64, u64)) -> bool {
+        let look = self.look.get();
+        if self.under_way[(look as usize + 1) % 2].get() > 0 {
             return true;
         }
-        self.now.set(before);
+        self.look.set(look.wrapping_add(1));
+        let most = if self.busy.replace(false) { KEPT } else { 0 };
         let mut some = self.some.borrow_mut();
         some.retain(|&part| {
             let state = &self.states[part as usize];
-            let now = state.get();
-            match now {
-                NONE => return false,
-                WANTED => {}
-                _ if now & USED != 0 => {
-                    state.set(now & !USED);
-                    return true;
-                }
-                _ => give_back(u64::from(now)),
+            let number = state.get();
+            let unused = look.wrapping_sub(self.used[part as usize].get());
+            if number < WANTED && unused < most {
+                return true;
+            }
+            if number < WANTED {
+                give_back(u64::from(part), u64::from(number));
             }
             state.set(NONE);
             false
@@ -125,8 +139,15 @@ impl HeldLeases {
 mod tests {
     use super::*;
 
+    /// The leases that one look gives back, and whether any are left.
+    fn look(leases: &HeldLeases) -> (Vec<(u64, u64)>, bool) {
+        let mut given = Vec::new();
+        let any = leases.give_back_unused(|part, number| given.push((part, number)));
+        (given, any)
+    }
+
     #[test]
-    fn a_lease_is_wanted_once_and_given_back_when_a_look_finds_it_unused() {
+    fn a_lease_is_wanted_once_until_home_had_time_to_lend_it() {
         let leases = HeldLeases::new(100, 10).expect("few parts");
         let wanted = RefCell::new(Vec::new());
         let hold = |range| leases.begin(&range, |part| wanted.borrow_mut().push(part)).is_some();
@@ -134,16 +155,27 @@ mod tests {
         assert_eq!(*wanted.borrow(), [0, 1, 2]);
         assert!(leases.has_come(0, 7) && leases.has_come(1, 8) && !leases.has_come(10, 9));
         assert!(hold(0..20) && !hold(0..21));
-        let given = RefCell::new(Vec::new());
-        let look = || leases.give_back_unused(|number| given.borrow_mut().push(number));
-        assert!(look());
-        assert!(hold(10..11));
-        assert!(look());
-        assert_eq!(*given.borrow(), [7]);
-        assert!(!look() && !hold(10..11));
-        assert_eq!(*given.borrow(), [7, 8]);
+        assert_eq!(*wanted.borrow(), [0, 1, 2], "it was asked for");
+        assert_eq!(look(&leases), (vec![], true));
+        assert!(!hold(20..21));
+        assert_eq!(*wanted.borrow(), [0, 1, 2, 2]);
         leases.clear();
-        assert!(!look());
+        assert!(!hold(0..1));
+    }
+
+    #[test]
+    fn all_are_given_back_when_a_look_finds_none_used_and_one_when_it_was_not_for_long() {
+        let leases = HeldLeases::new(100, 10).expect("few parts");
+        let hold = |range| leases.begin(&range, |_| {}).is_some();
+        assert!(leases.has_come(0, 7) && leases.has_come(1, 8));
+        for _ in 0..KEPT {
+            assert!(hold(10..11));
+            assert_eq!(look(&leases), (vec![], true));
+        }
+        assert!(hold(10..11));
+        assert_eq!(look(&leases), (vec![(0, 7)], true));
+        assert_eq!(look(&leases), (vec![(1, 8)], false));
+        assert!(!hold(10..11));
     }
 
     #[test]
@@ -151,8 +183,7 @@ mod tests {
         let leases = HeldLeases::new(100, 100).expect("few parts");
         assert!(leases.has_come(0, 1));
         let write = leases.begin(&(0..10), |_| {}).expect("it is held");
-        let look = || leases.give_back_unused(|number| panic!("{number} is in use"));
-        assert!((0..5).all(|_| look()));
+        assert!((0..5).all(|_| look(&leases) == (vec![], true)));
         drop(write);
         assert!(leases.begin(&(0..10), |_| {}).is_some(), "it is held still");
     }

@@ -2,7 +2,7 @@
 
 use std::rc::Weak;
 
-use brindle_io::{Duration, Instant, Io, OpSpan};
+use brindle_io::{Duration, Io, OpSpan};
 
 use super::open::{OpenChannel, Port};
 use super::state::Channel;
@@ -35,7 +35,7 @@ impl Channel {
         drop(self.io.spawn(patrol(self.me.clone(), self.io.clone())));
     }
 
-    /// Gives up reads that have taken too long, tells home of such writes, gives back leases that are of no use, and counts what members have
+    /// Gives up reads that have taken too long, tells home of writes that have, gives back leases that are of no use, and counts what members have
     /// done. The time until the next look; `None` if there is nothing to look at.
     fn look_at_ports(&self) -> Option<Duration> {
         let open = self.open.borrow().clone();
@@ -48,8 +48,8 @@ impl Channel {
         self.look_at_writes(&open);
         self.publish(&open);
         let is_leased = open.leases.as_ref().is_some_and(|leases| {
-            leases.give_back_unused(|number| {
-                self.telling.tell(Tell::GivesBack(number));
+            leases.give_back_unused(|part, number| {
+                self.telling.tell(Tell::GivesBack(part, number));
             })
         });
         let is_busy = is_read || is_leased || self.writing.get() > 0 || self.in_doubt.get();
@@ -62,8 +62,7 @@ impl Channel {
         let ages: Vec<Option<Duration>> = open.ports.iter().map(age).collect();
         for (at, port) in open.ports.iter().enumerate() {
             if let Some(patience) = open.overdue(&ages, at) {
-                let before = now.as_nanos().saturating_sub(patience.as_nanos() as u64);
-                self.io.give_up(port.id, OpSpan::Read, Instant::from_nanos(before));
+                self.io.give_up(port.id, OpSpan::Read, now.before(patience));
                 self.in_doubt.set(true);
             }
         }

@@ -1,7 +1,5 @@
 //! Reads in a channel.
 
-use std::rc::Rc;
-
 use brindle_io::Slice;
 use brindle_members::direct::read_alone;
 use brindle_volume::VolumeError;
@@ -13,7 +11,7 @@ impl Channel {
     ///
     /// # Errors
     /// [`VolumeError::Again`]: a member may still fill this memory.
-    pub(super) async fn read(self: &Rc<Self>, offset: u64, into: &[Slice]) -> Result<bool, VolumeError> {
+    pub(super) async fn read(&self, offset: u64, into: &[Slice]) -> Result<bool, VolumeError> {
         let Some(open) = self.now() else { return Ok(false) };
         // Home says what is wrong with a request.
         let door = open.set.door(None);

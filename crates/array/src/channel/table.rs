@@ -18,7 +18,7 @@ pub struct ChannelTable {
     channels: RefCell<BTreeMap<u64, Weak<Channel>>>,
     /// Homes that listen to channels which are not here yet.
     listening: RefCell<BTreeMap<u64, Loan>>,
-    /// As those that will not come.
+    /// Channels that have ended, or will not come, of which home does not know so yet.
     gone: Gone,
     requests: Arc<AtomicU64>,
 }

@@ -9,6 +9,7 @@
 use core::cell::{Cell, OnceCell, RefCell};
 use core::ops::Range;
 use core::pin::Pin;
+use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use brindle_members::members::Members;
 use super::shared::{Ask, Tell, bytes_of_unit, units};
 use super::{Channels, Told};
 
-/// Numbers of leases: more than there are at a time.
+/// Numbers of leases, which are used in turn.
 const NUMBERS: u64 = 1 << 30;
 
 /// A part of the array that a channel may change.
@@ -29,7 +30,7 @@ struct Lease {
     /// The reactor that has it, or is about to.
     to: usize,
     part: u64,
-    /// No other lease of the array has it.
+    /// No other lease of the part had it.
     number: u64,
     asked_back: Cell<bool>,
     over: Cell<bool>,
@@ -39,7 +40,8 @@ struct Lease {
 /// The leases of an array, and the writes of its channels that home has to know of.
 pub(crate) struct Leases {
     buckets: OnceCell<Arc<Buckets>>,
-    all: RefCell<Vec<Rc<Lease>>>,
+    /// By the reactor, and the part.
+    all: RefCell<BTreeMap<(usize, u64), Rc<Lease>>>,
     next: Cell<u64>,
     /// As many have asked that there be none.
     refused: Cell<usize>,
@@ -105,11 +107,26 @@ impl Leases {
         Quiet(self)
     }
 
-    fn end(&self, which: impl Fn(&Lease) -> bool) {
-        for lease in self.all.borrow().iter().filter(|lease| which(lease)) {
-            lease.over.set(true);
-            lease.ended.notify();
+    /// Ends leases of a reactor.
+    fn end(&self, to: usize, which: impl Fn(&Lease) -> bool) {
+        let all = self.all.borrow();
+        for (_, lease) in all.range((to, 0)..=(to, u64::MAX)).filter(|(_, lease)| which(lease)) {
+            lease.end();
         }
+    }
+
+    /// Reactors that have leases, or are about to.
+    fn holders(&self) -> Vec<usize> {
+        let mut holders: Vec<usize> = self.all.borrow().keys().map(|(to, _)| *to).collect();
+        holders.dedup();
+        holders
+    }
+}
+
+impl Lease {
+    fn end(&self) {
+        self.over.set(true);
+        self.ended.notify();
     }
 }
 
@@ -125,11 +142,12 @@ impl Channels {
     /// Asks for all leases that have not been asked for.
     pub(super) fn take_leases_back(&self) {
         let mut from: Vec<usize> = Vec::new();
-        for lease in self.leases.all.borrow().iter().filter(|lease| !lease.asked_back.replace(true)) {
-            if !from.contains(&lease.to) {
-                from.push(lease.to);
+        for (&(to, _), lease) in &*self.leases.all.borrow() {
+            if !lease.asked_back.replace(true) {
+                from.push(to);
             }
         }
+        from.dedup();
         for to in from {
             self.leases.asked.set(self.leases.asked.get() + 1);
             let (me, asking) = (self.me.clone(), self.ask(to, Ask::GiveBack, [0; 2]));
@@ -137,7 +155,7 @@ impl Channels {
                 // One that ends writes nothing any more.
                 let _ = asking.await;
                 if let Some(me) = me.upgrade() {
-                    me.leases.end(|lease| lease.to == to && lease.asked_back.get());
+                    me.leases.end(to, |lease| lease.asked_back.get());
                     me.leases.asked.set(me.leases.asked.get() - 1);
                     me.leases.changed.notify();
                 }
@@ -155,12 +173,13 @@ impl Channels {
         let me = self.me.clone();
         drop(self.io.spawn_as(OpClass::Metadata, async move {
             while let Some(asking) = me.upgrade().map(|me| me.ask(to, Ask::Listen, [0; 2])) {
-                let told = asking.await.map(Tell::of);
+                let answer = asking.await;
                 let Some(me) = me.upgrade() else { return };
-                let told = (told.is_none(), told.unwrap_or(Tell::Gone));
-                me.hear(to, told.1);
+                let told = answer.map_or(Tell::Gone, Tell::of);
+                me.hear(to, told);
                 // A run that ends hears of all writes that are still under way.
-                if told.0 || told.1 == Tell::Gone && me.told.get() == Told::Over {
+                let is_last = answer.is_none() || told == Tell::Gone && me.told.get() == Told::Over;
+                if is_last {
                     return;
                 }
             }
@@ -171,15 +190,22 @@ impl Channels {
         let leases = &self.leases;
         match what {
             Tell::Gone => {
-                leases.end(|lease| lease.to == to);
-                let of_it = leases.orphans.borrow().iter().filter(|(from, _)| *from == to).copied().collect();
-                let of_it: Vec<(usize, MemberId)> = of_it;
-                of_it.into_iter().for_each(|(_, device)| self.note_orphans(to, device, false));
-                let waited: Vec<MemberId> = leases.waits.borrow().iter().map(|(_, id, _)| *id).collect();
-                waited.into_iter().for_each(|device| self.note_waits(to, device, None));
+                leases.end(to, |_| true);
+                let orphans = leases.orphans.borrow().clone();
+                let waits = leases.waits.borrow().clone();
+                for (_, device) in orphans.into_iter().filter(|(from, _)| *from == to) {
+                    self.note_orphans(to, device, false);
+                }
+                for (_, device, _) in waits.into_iter().filter(|(from, ..)| *from == to) {
+                    self.note_waits(to, device, None);
+                }
             }
             Tell::Wants(part) => self.lend(to, part),
-            Tell::GivesBack(number) => leases.end(|lease| lease.number == number),
+            Tell::GivesBack(part, number) => {
+                let all = leases.all.borrow();
+                let lease = all.get(&(to, part)).filter(|lease| lease.number == number);
+                lease.into_iter().for_each(|lease| lease.end());
+            }
             Tell::Freed => leases.changed.notify(),
             Tell::Orphans(device) => self.note_orphans(to, MemberId::device(device), true),
             Tell::Landed(device) => self.note_orphans(to, MemberId::device(device), false),
@@ -187,7 +213,7 @@ impl Channels {
                 self.array.get().into_iter().for_each(|array| array.differs(bytes_of_unit(unit)));
             }
             Tell::Waits(device, age) => {
-                let since = before(self.io.ran(), Duration::from_millis(u64::from(age)));
+                let since = self.io.ran().before(Duration::from_millis(u64::from(age)));
                 self.note_waits(to, MemberId::device(device), (age > 0).then_some(since));
             }
         }
@@ -235,10 +261,7 @@ impl Channels {
     /// Has channels give up writes to a device. They go home, and the operations go on by themselves.
     pub(crate) fn give_up(&self, device: MemberId) {
         let MemberKind::Device(number) = device.kind() else { return };
-        let mut to: Vec<usize> = self.leases.all.borrow().iter().map(|lease| lease.to).collect();
-        to.sort_unstable();
-        to.dedup();
-        for to in to {
+        for to in self.leases.holders() {
             let asking = self.ask(to, Ask::GiveUp, [u64::from(number), 0]);
             drop(self.io.spawn_as(OpClass::Metadata, async move {
                 let _ = asking.await;
@@ -251,19 +274,19 @@ impl Channels {
         let leases = &self.leases;
         let array = self.array.get().filter(|array| array.may_be_leased());
         let is_open = self.told.get() == Told::Open && leases.refused.get() == 0 && leases.asked.get() == 0;
-        let is_there = leases.all.borrow().iter().any(|lease| (lease.to, lease.part) == (to, part));
+        let is_there = leases.all.borrow().contains_key(&(to, part));
         let Some(array) = array.filter(|_| is_open && !is_there) else { return };
         let (number, ended) = (leases.next.get(), Notify::new(&self.io));
         leases.next.set((number + 1) % NUMBERS);
         let (asked_back, over) = (Cell::new(false), Cell::new(false));
         let lease = Rc::new(Lease { to, part, number, asked_back, over, ended });
-        leases.all.borrow_mut().push(Rc::clone(&lease));
-        let lent = array.lend(part, Box::pin(hold(self.me.clone(), Rc::clone(&lease))));
+        leases.all.borrow_mut().insert((to, part), Rc::clone(&lease));
+        let lent = array.lend(part, Box::pin(hold(self.me.clone(), lease)));
         let me = self.me.clone();
         drop(self.io.spawn_as(OpClass::Metadata, async move {
             lent.await;
             if let Some(me) = me.upgrade() {
-                me.leases.all.borrow_mut().retain(|other| !Rc::ptr_eq(other, &lease));
+                me.leases.all.borrow_mut().remove(&(to, part));
                 me.leases.changed.notify();
             }
         }));
@@ -323,16 +346,12 @@ fn some_units(range: &Range<u64>) -> Option<Range<u64>> {
     if range.is_empty() { Some(0..0) } else { units(range) }
 }
 
-/// Units that home has entered while it waits for more.
+/// Units that home has entered while it waits for more. If it is dropped, the bucket that it waited for stays marked: other reactors hand
+/// their requests to home, which takes the mark away as it enters.
 struct Entered<'a>(&'a Buckets, Range<u64>);
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         self.0.leave(self.1.clone(), |_| {});
     }
-}
-
-/// The time that is `span` before `now`.
-fn before(now: Instant, span: Duration) -> Instant {
-    Instant::from_nanos(now.as_nanos().saturating_sub(span.as_nanos() as u64))
 }

@@ -2,7 +2,7 @@
 //!
 //! Home has the array: all changes, all decisions, all records. A reactor beside it may have a *channel* of the array ([`crate::channel`]): a
 //! port of each member on its own ring, and a copy of the states of members. The copy is of a whole array, or there is none: while a
-//! member is missing, slow or has bad blocks, while writes that were given up may still land, and so on ([`crate::whole`]), all reads go home.
+//! member is missing, slow or has bad blocks, while writes that were given up may still land, and so on ([`crate::whole`]), all requests go home.
 
 pub(crate) mod leases;
 pub(crate) mod shared;
@@ -25,7 +25,7 @@ pub(crate) trait ChannelSource {
     /// Every byte can be read from its member as it is.
     fn is_whole(&self) -> bool;
 
-    /// All that channels read by; `None` if a member can't be asked by other reactors.
+    /// All that channels go by; `None` if a member can't be asked by other reactors.
     fn plan(&self) -> Option<ChannelPlan>;
 
     /// Its members, in the shape that it has.
@@ -44,11 +44,11 @@ pub(crate) trait ChannelSource {
 /// The state that the channels of an array were told.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// To hand all reads to home.
+    /// To hand all requests to home.
     Closed,
-    /// To read by the plan.
+    /// To go by the plan.
     Open,
-    /// To hand all reads to home; the run ends, and nothing else will be told.
+    /// To hand all requests to home; the run ends, and nothing else will be told.
     Over,
 }
 
@@ -120,6 +120,7 @@ impl Channels {
             Told::Open if !array.is_whole() => self.close(),
             Told::Closed if may_open && self.leases.are_back() && array.is_whole() => {
                 if let Some(plan) = array.plan() {
+                    self.leases.set_devices(plan.members.iter().map(|member| member.id));
                     self.tell(Told::Open, Some(plan));
                 }
             }
@@ -138,14 +139,13 @@ impl Channels {
         }
     }
 
-    /// No channel reads any more, and none will.
+    /// No channel carries anything out any more, and none will.
     pub(crate) fn end(&self) {
-        match self.told.get() {
-            Told::Over => return,
-            _ => self.tell(Told::Over, None),
+        if self.told.get() != Told::Over {
+            self.tell(Told::Over, None);
+            self.take_leases_back();
+            self.give_up_lost();
         }
-        self.take_leases_back();
-        self.give_up_lost();
     }
 
     fn tell(&self, told: Told, plan: Option<ChannelPlan>) {

@@ -2,11 +2,11 @@
 //!
 //! | word | written by | read by | order |
 //! |---|---|---|---|
-//! | `plan` | home, before it asks channels to look | a channel: when it begins, and when it is asked | by its lock, which no read takes |
+//! | `plan` | home, before it asks channels to look | a channel: when it begins, and when it is asked | by its lock, which no request takes |
 //! | questions of home, and their answers | home; the channel, once it acts by what it was asked | the other one | by the lane: release, acquire |
 //! | `buckets`: which reactor has requests in which rows | whoever enters or leaves | the same | acquire, release: [`brindle_members::buckets`] |
 //! | `requests` of a channel | the channel | home, for statistics | relaxed |
-//! | `given` of a channel | the channel, some times a second while it reads | home, for statistics | by its lock |
+//! | `given` of a channel | the channel, some times a second while it has requests | home, for statistics | by its lock |
 //!
 //! A channel that begins looks at the plan by itself. So it finds the plan that home put there before, and is asked about whatever home puts
 //! there later: home knows of it before it can begin.
@@ -57,8 +57,8 @@ pub(crate) enum Tell {
     Gone,
     /// A request has found no lease of this part of the array.
     Wants(u64),
-    /// The lease of that number is given back.
-    GivesBack(u64),
+    /// The lease of this part and number is given back.
+    GivesBack(u64, u64),
     /// Rows are free for which home waits.
     Freed,
     /// Writes to this device were given up, and may still land.
@@ -76,12 +76,12 @@ impl Tell {
         let (kind, value) = match self {
             Self::Gone => (0, 0),
             Self::Wants(part) => (1, part),
-            Self::GivesBack(number) => (2, number),
+            Self::GivesBack(part, number) => (2, part | number << PART_BITS),
             Self::Freed => (3, 0),
             Self::Orphans(device) => (4, u64::from(device)),
             Self::Landed(device) => (5, u64::from(device)),
-            Self::Differs(unit) => (7, unit),
             Self::Waits(device, age) => (6, u64::from(device) | u64::from(age) << 24),
+            Self::Differs(unit) => (7, unit),
         };
         kind | value << 8
     }
@@ -91,16 +91,20 @@ impl Tell {
         let value = word >> 8;
         match word & 0xff {
             1 => Self::Wants(value),
-            2 => Self::GivesBack(value),
+            2 => Self::GivesBack(value & (MOST_PARTS - 1), value >> PART_BITS),
             3 => Self::Freed,
             4 => Self::Orphans(value as u32),
             5 => Self::Landed(value as u32),
-            7 => Self::Differs(value),
             6 => Self::Waits((value & 0xff_ffff) as u32, (value >> 24) as u32),
+            7 => Self::Differs(value),
             _ => Self::Gone,
         }
     }
 }
+
+const PART_BITS: u32 = 20;
+/// Most parts that an array is divided into for leases: with more of them home writes.
+pub(crate) const MOST_PARTS: u64 = 1 << PART_BITS;
 
 /// Bytes of the array that are a unit of buckets: two reactors can't write to the same unit at a time.
 const UNIT: u32 = 16;
@@ -134,7 +138,7 @@ pub(crate) struct PlannedMember {
     pub(crate) data_offset: u64,
 }
 
-/// All that a channel reads a whole array by.
+/// All that a channel reads and writes a whole array by.
 pub(crate) struct ChannelPlan {
     pub(crate) geometry: Geometry,
     pub(crate) limits: Limits,
@@ -142,12 +146,13 @@ pub(crate) struct ChannelPlan {
     pub(crate) members: Vec<PlannedMember>,
     /// Of several copies the first answers.
     pub(crate) first_copy: bool,
-    /// A read that takes longer is handed to home.
+    /// A read that takes longer is handed to home, which is told of a write that does.
     pub(crate) patience: Duration,
+    /// A read is also handed over that takes this long, if other members answer in less than half of the time: where others can make up for
+    /// one.
+    pub(crate) early: Option<Duration>,
     /// `None`: home writes.
     pub(crate) writes: Option<PlannedWrites>,
-    /// So is one that takes this long, if other members answer in less than half of the time: where others can make up for one.
-    pub(crate) early: Option<Duration>,
 }
 
 /// Requests of a channel that a member has carried out, and their bytes.

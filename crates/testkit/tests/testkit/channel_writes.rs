@@ -28,13 +28,15 @@ fn shapes() -> Vec<Shape> {
     ]
 }
 
-impl Beside {
-    /// Home watches what it writes itself to observe rules: then it writes all.
-    fn unobserved(shape: &Shape, seed: u64) -> Self {
-        let (idle, observers) = (Duration::from_millis(200), Vec::new());
-        Self::with(shape, seed, OpenConfig { idle, observers, ..patient() })
-    }
+/// Does something with an array that is written to by both executors. Home is not observed: then it would write all by itself.
+fn written(shape: &Shape, seed: u64, work: impl AsyncFnOnce(&Beside)) {
+    let (idle, observers) = (Duration::from_millis(200), Vec::new());
+    let beside = Beside::with(shape, seed, OpenConfig { idle, observers, ..patient() });
+    beside.running.io.block_on(work(&beside));
+    beside.stop();
+}
 
+impl Beside {
     /// Writes until that is done on the other executor.
     async fn write_until_there(&self, offset: u64, byte: u8) {
         for _ in 0..200 {
@@ -65,8 +67,7 @@ impl Beside {
 #[test]
 fn an_array_that_is_written_in_a_channel_conforms() {
     for (seed, shape) in (140..).zip(shapes()) {
-        let beside = Beside::unobserved(&shape, seed);
-        beside.running.io.block_on(async {
+        written(&shape, seed, async |beside| {
             beside.write_until_there(0, 1).await;
             let (name, io, before) = (shape.level.name(), beside.io.clone(), beside.requests());
             beside.over_there(async move |volume, pool| conforms(name, &io, &pool, &*volume).await).await;
@@ -75,7 +76,6 @@ fn an_array_that_is_written_in_a_channel_conforms() {
                 beside.compare().await;
             }
         });
-        beside.stop();
     }
 }
 
@@ -83,8 +83,7 @@ fn an_array_that_is_written_in_a_channel_conforms() {
 #[test]
 fn writes_of_two_executors_leave_all_copies_the_same() {
     for (seed, shape) in (160..).zip(shapes().into_iter().filter(|shape| shape.level.is_redundant())) {
-        let beside = Beside::unobserved(&shape, seed);
-        beside.running.io.block_on(async {
+        written(&shape, seed, async |beside| {
             beside.write_until_there(0, 1).await;
             let before = beside.requests();
             let there = beside.begin_there(async move |volume: Rc<Channeled>, pool| {
@@ -103,14 +102,12 @@ fn writes_of_two_executors_leave_all_copies_the_same() {
             assert!(beside.requests() > before + 10, "{}: {}", shape.level, beside.requests() - before);
             beside.compare().await;
         });
-        beside.stop();
     }
 }
 
 #[test]
 fn an_array_is_clean_soon_after_the_last_write_of_a_channel() {
-    let beside = Beside::unobserved(&Shape { rows: 32, ..Shape::new(Level::Raid1, 2) }, 180);
-    beside.running.io.block_on(async {
+    written(&Shape { rows: 32, ..Shape::new(Level::Raid1, 2) }, 180, async |beside| {
         beside.write_until_there(0, 1).await;
         assert!(beside.running.array.detail().active);
         beside.running.io.sleep(Duration::from_secs(2)).await;
@@ -118,15 +115,13 @@ fn an_array_is_clean_soon_after_the_last_write_of_a_channel() {
         beside.write_until_there(0, 2).await;
         assert!(beside.running.array.detail().active);
     });
-    beside.stop();
 }
 
 #[test]
 fn a_member_that_refuses_a_write_of_a_channel_is_failed_by_home() {
     for (seed, shape) in (181..).zip([Shape::new(Level::Raid1, 2), Shape::new(Level::Raid10, 4).layout("n2")])
     {
-        let beside = Beside::unobserved(&Shape { rows: 32, ..shape }, seed);
-        beside.running.io.block_on(async {
+        written(&Shape { rows: 32, ..shape }, seed, async |beside| {
             beside.write_until_there(0, 1).await;
             beside.running.bench.refuse_writes(beside.running.ids[0]);
             beside.write(0, 2).await;
@@ -137,7 +132,6 @@ fn a_member_that_refuses_a_write_of_a_channel_is_failed_by_home() {
             let found = beside.read(0, 2 * BLOCK).await;
             assert!(found[..BLOCK] == [2; BLOCK] && found[BLOCK..] == [3; BLOCK]);
         });
-        beside.stop();
     }
 }
 
@@ -145,8 +139,7 @@ fn a_member_that_refuses_a_write_of_a_channel_is_failed_by_home() {
 #[test]
 fn a_silent_member_is_judged_by_home_for_a_write_of_a_channel() {
     for (seed, shape) in [(190, Shape::new(Level::Raid1, 2)), (191, Shape::new(Level::Raid0, 3))] {
-        let beside = Beside::unobserved(&Shape { rows: 32, ..shape.clone() }, seed);
-        beside.running.io.block_on(async {
+        written(&Shape { rows: 32, ..shape.clone() }, seed, async |beside| {
             beside.write_until_there(0, 1).await;
             beside.running.bench.afflict(beside.running.ids[0], |faults| faults.hangs = true);
             let began = beside.running.io.now();
@@ -173,15 +166,13 @@ fn a_silent_member_is_judged_by_home_for_a_write_of_a_channel() {
             let found = read(&beside.running.pool, &beside.running.array, 0, BLOCK).await.expect("read");
             assert_eq!(found, [4; BLOCK]);
         });
-        beside.stop();
     }
 }
 
 /// A claim waits for writes of channels, and they for it.
 #[test]
 fn compare_and_write_is_alone_among_writes_of_channels() {
-    let beside = Beside::unobserved(&Shape { rows: 32, ..Shape::new(Level::Raid1, 2) }, 195);
-    beside.running.io.block_on(async {
+    written(&Shape { rows: 32, ..Shape::new(Level::Raid1, 2) }, 195, async |beside| {
         beside.write_until_there(0, 0).await;
         let there = beside.begin_there(async move |volume: Rc<Channeled>, pool| {
             for round in 0..100u8 {
@@ -205,14 +196,12 @@ fn compare_and_write_is_alone_among_writes_of_channels() {
         assert_eq!(beside.read(0, 512).await, vec![found; 512]);
         beside.compare().await;
     });
-    beside.stop();
 }
 
 /// As for an initiator that reserves the volume: the flag comes first, then the wait.
 #[test]
 fn nothing_is_written_by_itself_once_home_has_closed_the_volume() {
-    let beside = Beside::unobserved(&Shape { rows: 32, ..Shape::new(Level::Raid10, 4) }, 196);
-    beside.running.io.block_on(async {
+    written(&Shape { rows: 32, ..Shape::new(Level::Raid10, 4) }, 196, async |beside| {
         beside.write_until_there(0, 1).await;
         beside.io.take_parcels_late(true);
         let there = beside.begin_there(async move |volume: Rc<Channeled>, pool| {
@@ -226,14 +215,11 @@ fn nothing_is_written_by_itself_once_home_has_closed_the_volume() {
         beside.io.take_parcels_late(false);
         beside.running.array.others_ended().await;
         let before = beside.requests();
-        while !there.get() {
-            beside.running.io.sleep(Duration::from_micros(10)).await;
-        }
+        let _done = beside.ended(&there).await;
         assert_eq!(beside.requests(), before, "a write was carried out there");
         beside.closed.store(false, Ordering::Relaxed);
         beside.write_until_there(0, 2).await;
     });
-    beside.stop();
 }
 
 /// A copy has a write, another has refused it, and home does not take the request: the copies are made the same all the same.
@@ -242,8 +228,7 @@ fn copies_do_not_differ_by_a_write_that_home_refuses_to_finish() {
     for (seed, shape) in
         [(197, Shape::new(Level::Raid1, 2)), (198, Shape::new(Level::Raid10, 4).layout("n2"))]
     {
-        let beside = Beside::unobserved(&Shape { rows: 32, ..shape }, seed);
-        beside.running.io.block_on(async {
+        written(&Shape { rows: 32, ..shape }, seed, async |beside| {
             beside.write_until_there(0, 1).await;
             let (bench, ids) = (&beside.running.bench, &beside.running.ids);
             beside.refuses.store(true, Ordering::Relaxed);
@@ -257,14 +242,12 @@ fn copies_do_not_differ_by_a_write_that_home_refuses_to_finish() {
             assert_eq!(beside.running.array.state(1), RoleState::InSync);
             beside.compare().await;
         });
-        beside.stop();
     }
 }
 
 #[test]
 fn a_stop_waits_for_a_write_of_a_channel_as_long_as_home_has_patience_with_its_member() {
-    let beside = Beside::unobserved(&Shape { rows: 32, ..Shape::new(Level::Raid1, 2) }, 199);
-    beside.running.io.block_on(async {
+    written(&Shape { rows: 32, ..Shape::new(Level::Raid1, 2) }, 199, async |beside| {
         beside.write_until_there(0, 1).await;
         beside.running.bench.afflict(beside.running.ids[0], |faults| faults.hangs = true);
         let there = beside.begin_there(async move |volume: Rc<Channeled>, pool| {
@@ -276,12 +259,26 @@ fn a_stop_waits_for_a_write_of_a_channel_as_long_as_home_has_patience_with_its_m
         let took = beside.running.io.now().since(began);
         assert!(took < Duration::from_secs(40), "{took:?}");
         assert_ne!(beside.running.array.state(0), RoleState::InSync);
-        while !there.get() {
-            beside.running.io.sleep(Duration::from_millis(1)).await;
-        }
+        let _done = beside.ended(&there).await;
         beside.running.bench.afflict(beside.running.ids[0], |faults| faults.hangs = false);
         // Until it has landed.
         beside.running.io.sleep(Duration::from_secs(1)).await;
     });
-    beside.stop();
+}
+
+/// With a bitmap each part has a lease of its own, to which writes at random places come back now and then.
+#[test]
+fn writes_at_random_places_of_an_array_with_a_bitmap_are_done_there() {
+    let shape = Shape { rows: 32, bitmap: Some(4096), ..Shape::new(Level::Raid1, 2) };
+    written(&shape, 200, async |beside| {
+        beside.write_until_there(0, 1).await;
+        let (blocks, before) = (beside.running.size() / BLOCK as u64, beside.requests());
+        for round in 0..600u64 {
+            beside.write(round * 7919 % blocks * BLOCK as u64, round as u8).await;
+            beside.running.io.sleep(Duration::from_millis(10)).await;
+        }
+        let there = beside.requests() - before;
+        assert!(there > 480, "{there} of 600");
+        beside.compare().await;
+    });
 }

@@ -67,6 +67,11 @@ impl Beside {
         work: impl AsyncFnOnce(Rc<Channeled>, Pool) -> T + 'static,
     ) -> T {
         let done = self.begin_there(work);
+        self.ended(&done).await
+    }
+
+    /// The outcome of a task of the other executor, once it has come to its end.
+    pub(crate) async fn ended<T>(&self, done: &Done<T>) -> T {
         let until = self.running.io.now().after(Duration::from_secs(3600));
         while !done.get() {
             assert!(self.running.io.now() < until, "the other executor comes to no end");
