@@ -40,17 +40,21 @@ enum Kind {
     Writes,
 }
 
-fn runs() -> [(Kind, Shape); 6] {
+fn runs() -> [(Kind, Shape); 8] {
     let symmetric = Layout::Parity(ParityLayout::LeftSymmetric);
     let raid0 = ("RAID 0", Level::Raid0, Layout::None, 4);
     let raid10 = ("RAID 10", Level::Raid10, Layout::Raid10(Raid10Layout::near(2)), 4);
+    let raid5 = ("RAID 5", Level::Raid5, symmetric, 4);
+    let raid6 = ("RAID 6", Level::Raid6, symmetric, 6);
     [
         (Kind::Reads, raid0),
         (Kind::Reads, raid10),
-        (Kind::Reads, ("RAID 5", Level::Raid5, symmetric, 4)),
-        (Kind::Reads, ("RAID 6", Level::Raid6, symmetric, 6)),
+        (Kind::Reads, raid5),
+        (Kind::Reads, raid6),
         (Kind::Writes, raid0),
         (Kind::Writes, raid10),
+        (Kind::Writes, raid5),
+        (Kind::Writes, raid6),
     ]
 }
 

@@ -24,8 +24,8 @@ use crate::ledger::{Ledger, State};
 use crate::lineage::Lineage;
 use crate::placement::{Family, Placement, Split, write_copied};
 
-/// More than the number of any stream of writes in one shape of an array.
-const STREAMS: usize = 1 << 16;
+/// More than the number of any stream of writes in one shape of an array, or an open channel.
+pub(crate) const STREAMS: usize = 1 << 16;
 
 /// A running array. A handle: cloning gives the same array, also when that has got [another shape](Array::grow).
 ///
@@ -146,7 +146,7 @@ impl Running {
         let dependence =
             Dependence { redundant: geometry.level().is_redundant(), coupled: has_parity(&geometry) };
         let found = State { dirty: false, resync_offset: in_doubt };
-        let record = KeptRecord { ledger, found, sync_map, events, channels };
+        let record = KeptRecord { ledger, found, sync_map, events, channels, home: None };
         let keeper = Keeper::new(io, Rc::clone(&members), can_lose, dependence, record, config.clone());
         // Nothing is put on record for what does not change.
         let writes = config.access == Access::ReadWrite;

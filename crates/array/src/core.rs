@@ -19,6 +19,7 @@ use brindle_volume::{Limits, VolumeError};
 use crate::channels::leases::Quiet;
 use crate::claims::{Claim, Claims};
 use crate::config::{OnFull, OpenConfig};
+use crate::home::{self, Home};
 use crate::intent::{Intent, Maintenance, Writing};
 use crate::keeper::Keeper;
 use crate::row_log::Change;
@@ -55,6 +56,11 @@ impl Deref for Core {
     }
 }
 
+/// The owner of the members of a core.
+fn owner(core: &Weak<Core>, is_channel: bool) -> Weak<dyn Owner> {
+    if is_channel { home::nobody() } else { core.clone() }
+}
+
 impl Core {
     /// An engine core of an array whose state `keeper` keeps, with `scratch` bytes of memory for parity and
     /// reconstruction.
@@ -76,7 +82,13 @@ impl Core {
             scratch,
         };
         Rc::new_cyclic(|me: &Weak<Self>| Self {
-            set: MemberSet::new(io, members, Rc::clone(keeper.flushes()), &how, me.clone()),
+            set: MemberSet::new(
+                io,
+                members,
+                Rc::clone(keeper.flushes()),
+                &how,
+                owner(me, keeper.home.is_some()),
+            ),
             claims: Claims::new(io),
             copies: OnceCell::new(),
             superseded: Cell::new(false),
@@ -89,6 +101,12 @@ impl Core {
             config,
             limits,
         })
+    }
+
+    /// The reactor that decides for this one, where this is the core of a channel.
+    #[inline]
+    pub(crate) fn home(&self) -> Option<&dyn Home> {
+        self.keeper.home.as_deref()
     }
 
     /// Members that don't answer are given up from now on.

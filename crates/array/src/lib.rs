@@ -16,6 +16,7 @@ mod devices;
 mod events;
 mod exchange;
 mod grow;
+mod home;
 mod intent;
 mod keeper;
 pub mod ledger;

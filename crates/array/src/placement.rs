@@ -8,10 +8,11 @@ use brindle_layout::{Family as Map, Geometry};
 use brindle_members::copies::Copies;
 use brindle_members::direct::send_reads;
 use brindle_members::door::{Done, Door, Moved};
-use brindle_members::lock::RangeGuard;
+use brindle_members::lock::{RangeGuard, RangeLock};
 use brindle_volume::{Allocation, VolumeError, bytes};
 use smallvec::{SmallVec, smallvec};
 
+use crate::channels::shared::Unit;
 use crate::core::Core;
 use crate::data::allocation::look_for_holes;
 use crate::data::list::part;
@@ -78,6 +79,15 @@ impl Family {
         };
         let done = sent.await;
         if done.is_ok() { Ok(()) } else { Box::pin(self.read_on(offset, into, done)).await }
+    }
+
+    /// Its lock, and the units that reactors hold against each other: none where requests hold nothing.
+    pub(crate) fn locks(&self) -> Option<(&RangeLock, Unit)> {
+        match self {
+            Self::Stripes(_) => None,
+            Self::Mirror(mirror) => Some((mirror.locks(), Unit::Bytes)),
+            Self::Parity(parity) => Some((parity.locks(), Unit::Row)),
+        }
     }
 
     /// Appends the known holes in a range that is not empty; its parts are of whole blocks, in bytes.
@@ -185,13 +195,18 @@ impl Placement {
         held
     }
 
-    /// The mirrors, if the array has some: they choose by how fast members answer.
-    pub(crate) fn mirrors(&self) -> impl Iterator<Item = &Mirror> {
+    /// The one or two families.
+    pub(crate) fn families(&self) -> impl Iterator<Item = &Family> {
         let families = match self {
             Self::One(family) => [Some(family), None],
             Self::Split(split) => [Some(&split.below), Some(&split.above)],
         };
-        families.into_iter().flatten().filter_map(|family| match family {
+        families.into_iter().flatten()
+    }
+
+    /// The mirrors, if the array has some: they choose by how fast members answer.
+    pub(crate) fn mirrors(&self) -> impl Iterator<Item = &Mirror> {
+        self.families().filter_map(|family| match family {
             Family::Mirror(mirror) => Some(mirror),
             _ => None,
         })

@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use brindle_io::MemberId;
 use brindle_layout::Level;
-use brindle_members::lock::Beside;
-use brindle_members::members::Members;
+use brindle_members::door::Done;
+use brindle_members::members::{Members, RoleState};
 use brindle_members::set::Owner;
 use brindle_volume::Ticket;
 
 use crate::array::{Array, Running};
 use crate::channels::ChannelSource;
+use crate::channels::rows::BesideChannels;
+use crate::channels::settling::RefusedWrite;
 use crate::channels::shared::{ChannelPlan, Given, PlannedMember, PlannedWrites};
 use crate::config::ReadPolicy;
 use crate::core::Core;
@@ -21,20 +23,21 @@ use crate::lineage::WeakLineage;
 use crate::placement::{Family, Placement};
 
 impl Running {
-    /// Every byte can be read from its member as it is, and home does nothing else for a read either. Most of it are counts, since this is
-    /// asked with each change of a member.
-    fn is_whole(&self) -> bool {
+    /// The number of members that the array lacks, which is on record, if every byte of the others can be read as it is, and home does nothing
+    /// else for such a read either. Most of it are counts, since this is asked with each change of a member.
+    fn lacks(&self) -> Option<u16> {
         let core = &self.core;
         let members = &core.members;
-        // No member is lost, slow or lags; none has a second device, bad blocks, or writes that may still land.
-        let all_well = members.all_answer() && !members.slow_writes() && !members.is_change_pending();
+        // No member is slow or lags; none has a second device, bad blocks, or writes that may still land.
+        let all_well = !members.is_any_slow() && !members.slow_writes() && !members.is_change_pending();
         let runs =
             !core.keeper.is_stopping() && core.keeper.refuse_if_closed().is_ok() && !self.growing.get();
-        all_well
+        let is_read = all_well
             && runs
             && core.config.logs.is_empty()
             && !core.keeper.awaits_space()
-            && self.is_read_anywhere()
+            && self.is_read_anywhere();
+        is_read.then_some(members.lost())
     }
 
     /// One family has all of the array, and of mirrors any copy may answer.
@@ -50,9 +53,11 @@ impl Running {
     fn plan(&self) -> Option<ChannelPlan> {
         let core = &self.core;
         let planned = |role| {
-            let device = core.members.device(role)?;
+            // A member that is being rebuilt has no bytes yet that another reactor could tell from others.
+            let is_there = core.members.state(role) == RoleState::InSync;
+            let Some(device) = core.members.device(role).filter(|_| is_there) else { return Some(None) };
             let handed = core.io.hand_member(device.id)?;
-            Some(PlannedMember { handed, id: device.id, data_offset: device.data_offset })
+            Some(Some(PlannedMember { handed, id: device.id, data_offset: device.data_offset }))
         };
         let members = (0..core.members.len()).map(planned).collect::<Option<_>>()?;
         let (geometry, redundant) = (self.geometry.clone(), core.dependence().redundant);
@@ -68,24 +73,27 @@ impl Running {
     /// Whether and how channels write: where each byte goes to some members, once each. Home does what needs more than that.
     fn planned_writes(&self) -> Option<PlannedWrites> {
         let core = &self.core;
-        if core.config.is_read_only() || core.intent.is_observed() {
+        if core.members.lost() > 0 || core.config.is_read_only() || core.intent.is_observed() {
             return None;
         }
-        let buckets = match self.placement.one().ok()? {
-            Family::Stripes(_) => None,
-            Family::Mirror(_) => Some(Arc::clone(core.keeper.channels.leases.buckets())),
-            Family::Parity(_) => return None,
-        };
-        Some(PlannedWrites { part: leased_part(core)?, buckets })
+        let family = self.placement.one().ok()?;
+        let buckets = || Arc::clone(core.keeper.channels.leases.buckets());
+        let buckets = family.locks().map(|_| buckets());
+        let scratch = if matches!(family, Family::Parity(_)) { core.scratch.capacity() } else { 0 };
+        Some(PlannedWrites { part: leased_part(core)?, buckets, scratch })
     }
 
-    /// Every write is one that goes to all copies, and to nothing else.
+    /// Every write is one that goes to all members which have the bytes or their parity, and to nothing else.
     fn may_be_leased(&self) -> bool {
-        match &self.placement {
-            Placement::One(Family::Stripes(_)) => true,
-            Placement::One(Family::Mirror(mirror)) => mirror.is_shared() && mirror.may_be_read_by_place(),
-            _ => false,
-        }
+        let Placement::One(family) = &self.placement else { return false };
+        let is_shared = family.locks().is_none_or(|(locks, _)| locks.is_shared());
+        is_shared
+            && match family {
+                Family::Stripes(_) => true,
+                Family::Mirror(mirror) => mirror.may_be_read_by_place(),
+                // Elsewhere parity is made anew by each write, which home does.
+                Family::Parity(_) => self.core.keeper.resync_offset().is_none(),
+            }
     }
 }
 
@@ -96,8 +104,8 @@ fn leased_part(core: &Core) -> Option<u64> {
 }
 
 impl ChannelSource for WeakLineage<Running> {
-    fn is_whole(&self) -> bool {
-        self.upgrade().is_some_and(|array| array.is_whole())
+    fn lacks(&self) -> Option<u16> {
+        self.upgrade()?.lacks()
     }
 
     fn plan(&self) -> Option<ChannelPlan> {
@@ -116,6 +124,15 @@ impl ChannelSource for WeakLineage<Running> {
         }
     }
 
+    fn settle(&self, refused: Vec<RefusedWrite>, range: Range<u64>) -> Pin<Box<dyn Future<Output = bool>>> {
+        let array = self.upgrade();
+        Box::pin(async move {
+            let Some(array) = array else { return false };
+            let outcome = Done::of_ports(&array.core, refused);
+            array.core.settle_range(&outcome, true, range).await.is_ok()
+        })
+    }
+
     fn lend(&self, part: u64, lease: Pin<Box<dyn Future<Output = ()>>>) -> Pin<Box<dyn Future<Output = ()>>> {
         let array = self.upgrade();
         let core = array.and_then(|array| Some((Rc::clone(&array.core), leased_part(&array.core)?)));
@@ -131,7 +148,7 @@ impl ChannelSource for WeakLineage<Running> {
     }
 
     fn may_be_leased(&self) -> bool {
-        self.upgrade().is_some_and(|array| array.is_whole() && array.may_be_leased())
+        self.upgrade().is_some_and(|array| array.lacks() == Some(0) && array.may_be_leased())
     }
 }
 
@@ -160,14 +177,15 @@ impl Array {
 
     /// Requests of home hold rows against channels from now on.
     fn share_rows(&self) {
-        if !self.0.placement.mirrors().any(|mirror| !mirror.is_shared()) {
+        let mut locks = self.0.placement.families().filter_map(Family::locks);
+        if locks.all(|(locks, _)| locks.is_shared()) {
             return;
         }
         let array = self.clone();
         drop(self.0.core.io.spawn(async move {
-            let beside: Rc<dyn Beside> = Rc::clone(&array.0.core.keeper.channels) as Rc<dyn Beside>;
-            for mirror in array.0.placement.mirrors() {
-                mirror.share(&beside).await;
+            for (locks, unit) in array.0.placement.families().filter_map(Family::locks) {
+                let beside = BesideChannels::new(&array.0.core.keeper.channels, unit);
+                locks.share(Rc::new(beside)).await;
             }
         }));
     }

@@ -87,6 +87,12 @@ impl Buckets {
         }
     }
 
+    /// The reactor beside home that has the bucket of a unit, if one does.
+    pub fn reactor(&self, unit: u64) -> Option<usize> {
+        let now = self.word(unit).load(Ordering::Relaxed);
+        (now & COUNT != 0 && now >> OWNER != HOME).then_some((now >> OWNER) as usize)
+    }
+
     /// Leaves the buckets of units that were entered. `freed` is told of each that was left last and for which home waits.
     #[inline]
     pub fn leave(&self, units: Range<u64>, mut freed: impl FnMut(u64)) {

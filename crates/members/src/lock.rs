@@ -1,6 +1,6 @@
 //! A lock on ranges of bytes or rows, first come first served.
 
-use core::cell::{OnceCell, RefCell};
+use core::cell::{Cell, OnceCell, RefCell};
 use core::future::poll_fn;
 use core::ops::Range;
 use core::pin::Pin;
@@ -163,7 +163,14 @@ pub trait Beside {
 pub struct RangeLock {
     io: Io,
     queue: RefCell<Queue>,
-    beside: OnceCell<Rc<dyn Beside>>,
+    sharing: OnceCell<Box<Sharing>>,
+}
+
+/// Others hold ranges of the lock, too.
+struct Sharing {
+    beside: Rc<dyn Beside>,
+    /// No range is held that they do not know of.
+    is_complete: Cell<bool>,
 }
 
 /// A range that is held, or waited for; dropping it lets those behind go on.
@@ -176,18 +183,23 @@ pub struct RangeGuard<'a> {
 impl RangeLock {
     /// A lock without ranges.
     pub fn new(io: &Io) -> Self {
-        Self { io: io.clone(), queue: RefCell::default(), beside: OnceCell::new() }
+        Self { io: io.clone(), queue: RefCell::default(), sharing: OnceCell::new() }
     }
 
     /// Others will hold ranges of it, too: every range that is granted from now on is held against them. Returns once no range is held any
-    /// more that was granted before; at once, and with false, if they do already.
-    pub async fn share(&self, beside: &Rc<dyn Beside>) -> bool {
-        let is_first = self.beside.set(Rc::clone(beside)).is_ok();
-        if is_first {
+    /// more that was granted before; at once, if they do already.
+    pub async fn share(&self, beside: Rc<dyn Beside>) {
+        let sharing = Box::new(Sharing { beside, is_complete: Cell::new(false) });
+        if self.sharing.set(sharing).is_ok() {
             let all = self.enter(0..u64::MAX, Hold::Exclusive);
             poll_fn(|_| if all.is_first() { Poll::Ready(()) } else { Poll::Pending }).await;
+            self.sharing.get().into_iter().for_each(|sharing| sharing.is_complete.set(true));
         }
-        is_first
+    }
+
+    /// Whether every range that is held is held against others, too.
+    pub fn is_shared(&self) -> bool {
+        self.sharing.get().is_some_and(|sharing| sharing.is_complete.get())
     }
 
     /// Takes a place in the queue; [`RangeGuard::granted`] waits for the turn.
@@ -251,9 +263,9 @@ impl RangeGuard<'_> {
             if !self.is_first() {
                 return Poll::Pending;
             }
-            match self.lock.beside.get() {
-                Some(beside) if !self.hold_beside_at_once(&**beside) => {
-                    waits.insert(Box::pin(self.hold_beside(&**beside))).as_mut().poll(context)
+            match self.lock.sharing.get() {
+                Some(sharing) if !self.hold_beside_at_once(&*sharing.beside) => {
+                    waits.insert(Box::pin(self.hold_beside(&*sharing.beside))).as_mut().poll(context)
                 }
                 _ => Poll::Ready(()),
             }
@@ -263,7 +275,7 @@ impl RangeGuard<'_> {
     /// Whether the range is this task's, and there are no other reactors.
     #[inline(always)]
     fn is_alone(&self) -> bool {
-        self.lock.beside.get().is_none() && self.lock.queue.borrow().is_granted(self.key)
+        self.lock.sharing.get().is_none() && self.lock.queue.borrow().is_granted(self.key)
     }
 
     /// Whether the range is this task's among those of its reactor; else the task is woken when it is.
@@ -306,8 +318,8 @@ impl RangeGuard<'_> {
 impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
         let io = &self.lock.io;
-        if let Some(beside) = self.lock.beside.get() {
-            self.let_go_beside(&**beside);
+        if let Some(sharing) = self.lock.sharing.get() {
+            self.let_go_beside(&*sharing.beside);
         }
         self.lock.queue.borrow_mut().leave(self.key, |task| io.wake(task));
     }

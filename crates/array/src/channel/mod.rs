@@ -1,14 +1,15 @@
-//! Channels: an array on reactors that are not its home. They read it while it is whole, and write as far as that is one write to each member
-//! that has the byte; all else goes home.
+//! Channels: an array on reactors that are not its home. They read and write it while it is whole and in sync; all else goes home.
 //!
 //! [`crate::channels`] is home's side, and has the state that both share. Here are: the copy of an array's state, and what changes it
-//! (`state`); its ports (`open`); `reads` and `writes`; `leases`, without which nothing is written; what home is told (`telling`); and the
-//! look at what takes long (`patrol`).
+//! (`state`); its ports (`open`); `reads` and `writes`; `leases`, without which nothing is written. Members that have refused a write are
+//! home's to judge (`settling`). What else home is told is in `telling`, and the look at requests that take long in `patrol`.
 
 mod leases;
 mod open;
 mod patrol;
 mod reads;
+mod settlements;
+mod settling;
 mod state;
 mod table;
 mod telling;

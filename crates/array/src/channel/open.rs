@@ -1,33 +1,42 @@
 //! An open channel: the ports of an array's members, and the plan by which they are asked.
 
 use core::cell::Cell;
+use core::ops::Range;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use brindle_io::{Duration, Io, MemberId, MemberKind};
 use brindle_layout::Family;
 use brindle_members::direct::Stretch;
-use brindle_members::events::Cause;
-use brindle_members::flushes::Flushes;
 use brindle_members::lock::RangeLock;
 use brindle_members::members::{Dependence, Device, Members};
-use brindle_members::patience::Patience;
-use brindle_members::set::{MemberSet, Owner, Recording, Treatment};
-use brindle_volume::VolumeError;
 
 use super::leases::HeldLeases;
-use crate::channels::shared::{ChannelPlan, Given, PlannedMember};
+use crate::channels::Channels;
+use crate::channels::shared::{ChannelPlan, Given, Unit, units};
+use crate::config::{Access, OpenConfig};
+use crate::core::Core;
+use crate::data::parity::Parity;
 use crate::data::{mirrored, parity, striped};
+use crate::events::Events;
+use crate::home::Home;
+use crate::intent::Intent;
+use crate::keeper::{Keeper, KeptRecord, SyncMap};
+use crate::ledger::{Nothing, State};
 
 /// An open channel.
 pub(super) struct OpenChannel {
-    pub(super) set: MemberSet,
+    pub(super) core: Rc<Core>,
+    /// Writes rows with parity.
+    pub(super) parity: Option<Parity>,
     pub(super) plan: Arc<ChannelPlan>,
     pub(super) ports: Vec<Port>,
     /// `None`: home writes.
     pub(super) leases: Option<HeldLeases>,
     /// Bytes that writes of this reactor have.
     pub(super) rows: RangeLock,
+    /// No other of the channel has it.
+    pub(super) number: usize,
     is_closed: Cell<bool>,
     io: Io,
 }
@@ -57,9 +66,18 @@ impl Port {
 
 impl OpenChannel {
     /// `None` if a port can't be had: home does all then.
-    pub(super) fn new(io: &Io, plan: Arc<ChannelPlan>) -> Option<Self> {
-        let mut ports: Vec<Port> = Vec::new();
+    pub(super) fn new(
+        io: &Io,
+        plan: Arc<ChannelPlan>,
+        number: usize,
+        home: impl FnOnce(Weak<Self>) -> Rc<dyn Home>,
+    ) -> Option<Rc<Self>> {
+        let (mut ports, mut devices): (Vec<Port>, Vec<Option<Device>>) = Default::default();
         for member in &plan.members {
+            let Some(member) = member else {
+                devices.push(None);
+                continue;
+            };
             let Some(id) = io.open_port(&member.handed) else {
                 ports.iter().for_each(|port| io.close_port(port.id));
                 return None;
@@ -67,23 +85,19 @@ impl OpenChannel {
             let counted = Cell::new(Given::of(&io.counters(id)));
             let (orphans, waits) = (Cell::default(), Cell::default());
             ports.push(Port { id, device: member.id, counted, orphans, waits });
+            devices.push(Some(Device { id, data_offset: member.data_offset }));
         }
-        let device = |(port, member): (&Port, &PlannedMember)| {
-            Some(Device { id: port.id, data_offset: member.data_offset })
-        };
-        let members = Members::new(io, ports.iter().zip(&plan.members).map(device));
-        let how = Treatment {
-            dependence: Dependence { redundant: false, coupled: false },
-            patience: Patience::default(),
-            waits_for_space: false,
-            observed: false,
-            scratch: 0,
-        };
-        let nobody: Weak<dyn Owner> = Weak::<Nobody>::new();
-        let set = MemberSet::new(io, Rc::new(members), Flushes::new(io), &how, nobody);
+        let members = Members::new(io, devices);
         let leases = plan.writes.as_ref().and_then(|writes| HeldLeases::new(plan.limits.size, writes.part));
         let (rows, is_closed) = (RangeLock::new(io), Cell::new(false));
-        Some(Self { set, plan, ports, leases, rows, is_closed, io: io.clone() })
+        Some(Rc::new_cyclic(|open| {
+            let core = channel_core(io, &plan, members, home(open.clone()));
+            let parity = match plan.geometry.family() {
+                Family::Parity(map) if plan.writes.is_some() => Some(Parity::new(&core, map, None)),
+                _ => None,
+            };
+            Self { core, parity, plan, ports, leases, rows, number, is_closed, io: io.clone() }
+        }))
     }
 
     /// Has ports end once what they were asked has completed.
@@ -96,7 +110,7 @@ impl OpenChannel {
     /// The member and offset that hold a byte of the array.
     #[inline(always)]
     pub(super) fn place(&self, at: u64) -> Option<Stretch> {
-        let members = &self.set.members;
+        let members = &self.core.members;
         match self.plan.geometry.family() {
             Family::Striped(map) => striped::place(map, members, at),
             Family::Mirrored(map) => {
@@ -114,6 +128,15 @@ impl OpenChannel {
         early.or(Some(plan.patience).filter(|&patience| age >= patience))
     }
 
+    /// The units of buckets that a range which is not empty is in; `None` if it is too wide.
+    #[inline]
+    pub(super) fn units(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        match &self.parity {
+            Some(parity) => units(&parity.rows(range), Unit::Row),
+            None => units(range, Unit::Bytes),
+        }
+    }
+
     pub(super) fn tick(&self) -> Duration {
         (self.plan.early.unwrap_or(self.plan.patience) / 4)
             .clamp(Duration::from_millis(10), Duration::from_millis(250))
@@ -126,27 +149,23 @@ impl Drop for OpenChannel {
     }
 }
 
-/// Owns no members: nothing is decided in a channel.
-enum Nobody {}
-
-impl Owner for Nobody {
-    fn set(&self) -> &MemberSet {
-        match *self {}
-    }
-
-    fn can_lose(&self, _: &[u16]) -> bool {
-        match *self {}
-    }
-
-    fn begin_failing(&self, _: u16, _: Cause) -> Result<Recording, VolumeError> {
-        match *self {}
-    }
-
-    fn unrecorded(&self) -> Option<Recording> {
-        match *self {}
-    }
-
-    fn answers_for_members(&self) -> bool {
-        match *self {}
-    }
+/// The core of a channel: of an array that lacks nothing and is in sync, whose state is kept by home.
+fn channel_core(io: &Io, plan: &ChannelPlan, members: Members, home: Rc<dyn Home>) -> Rc<Core> {
+    let members = Rc::new(members);
+    // Home makes up for members, and puts on record that the array changes.
+    let dependence = Dependence { redundant: false, coupled: false };
+    let config = OpenConfig::new(Access::ReadWrite, || 0);
+    let record = KeptRecord {
+        ledger: Rc::new(Nothing),
+        found: State::default(),
+        sync_map: SyncMap::of(&plan.geometry, None),
+        events: Rc::new(Events::new(io)),
+        channels: Channels::new(io),
+        home: Some(home),
+    };
+    let can_lose = Box::new(|_: &[u16]| false);
+    let keeper = Keeper::new(io, Rc::clone(&members), can_lose, dependence, record, config.clone());
+    let intent = Intent::new(None, Vec::new(), Vec::new());
+    let scratch = plan.writes.as_ref().map_or(0, |writes| writes.scratch);
+    Core::new(io, members, keeper, intent, config, plan.limits, dependence, scratch)
 }

@@ -14,7 +14,7 @@ impl Channel {
     pub(super) async fn read(&self, offset: u64, into: &[Slice]) -> Result<bool, VolumeError> {
         let Some(open) = self.now() else { return Ok(false) };
         // Home says what is wrong with a request.
-        let door = open.set.door(None);
+        let door = open.core.door(None);
         if !open.plan.limits.check_list(offset, into).is_ok_and(|len| len > 0) || !door.reads_alone(into) {
             return Ok(false);
         }
@@ -23,7 +23,7 @@ impl Channel {
             return Ok(false);
         };
         let outcome = pending.await;
-        if asked.is_well(&open.set, &outcome) && self.is_still(&open) {
+        if asked.is_well(&open.core, &outcome) && self.is_still(&open) {
             self.count();
             return Ok(true);
         }

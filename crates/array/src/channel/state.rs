@@ -10,8 +10,10 @@ use brindle_io::sync::Notify;
 use brindle_io::{Io, Loan, OpSpan};
 
 use super::open::OpenChannel;
+use super::settlements::Settlements;
 use super::telling::Telling;
 use crate::channels::shared::{Seed, Tell};
+use crate::home::Home;
 
 /// An array as a reactor beside its home has it.
 pub(crate) struct Channel {
@@ -24,6 +26,8 @@ pub(crate) struct Channel {
     pub(super) open: RefCell<Option<Rc<OpenChannel>>>,
     /// The last that was open: writes may be under way there after it was closed.
     pub(super) last: RefCell<Weak<OpenChannel>>,
+    /// How often it was open.
+    opened: Cell<usize>,
     /// A member kept a read waiting for too long, and has not answered since: home judges it, and reads all meanwhile.
     pub(super) in_doubt: Cell<bool>,
     /// Writes under way, and devices on which given up ones may still land.
@@ -33,6 +37,7 @@ pub(crate) struct Channel {
     pub(super) is_awaited: Cell<bool>,
     pub(super) written: Notify,
     pub(super) telling: Telling,
+    pub(super) settlements: Settlements,
     /// A task looks how long requests take.
     pub(super) is_patrolled: Cell<bool>,
     /// The run at home ends.
@@ -41,29 +46,36 @@ pub(crate) struct Channel {
     all: Arc<AtomicU64>,
     /// Channels of this reactor that have ended while home did not listen.
     gone: Gone,
+    to_home: ToHome,
 }
+
+/// Makes home as the core of an open channel asks it.
+type ToHome = fn(Weak<Channel>, Weak<OpenChannel>) -> Rc<dyn Home>;
 
 /// Numbers of arrays whose channels have ended, of which home does not know so yet.
 pub(super) type Gone = Rc<RefCell<BTreeSet<u64>>>;
 
 impl Channel {
-    pub(super) fn new(io: &Io, seed: Seed, all: Arc<AtomicU64>, gone: Gone) -> Rc<Self> {
+    pub(super) fn new(io: &Io, seed: Seed, all: Arc<AtomicU64>, gone: Gone, to_home: ToHome) -> Rc<Self> {
         let io = io.owned();
         let channel = Rc::new_cyclic(|me| Self {
             me: me.clone(),
             seed,
             open: RefCell::default(),
             last: RefCell::default(),
+            opened: Cell::default(),
             in_doubt: Cell::default(),
             writing: Cell::default(),
             orphaned: Cell::default(),
             is_awaited: Cell::default(),
             written: Notify::new(&io),
             telling: Telling::new(&io),
+            settlements: Settlements::new(&io),
             is_patrolled: Cell::default(),
             is_over: Cell::default(),
             all,
             gone,
+            to_home,
             io,
         });
         channel.look();
@@ -78,7 +90,9 @@ impl Channel {
             return;
         }
         self.close();
-        let open = plan.and_then(|plan| OpenChannel::new(&self.io, plan)).map(Rc::new);
+        let number = self.opened.replace(self.opened.get() + 1);
+        let home = |open| (self.to_home)(self.me.clone(), open);
+        let open = plan.and_then(|plan| OpenChannel::new(&self.io, plan, number, home));
         if let Some(open) = &open {
             *self.last.borrow_mut() = Rc::downgrade(open);
         }

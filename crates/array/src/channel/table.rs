@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU64;
 use brindle_io::{Io, Loan};
 use brindle_volume::Ticket;
 
+use super::settling::to_home;
 use super::state::{Channel, Gone};
 use crate::channels::shared::{Ask, Seed, Tell};
 
@@ -53,7 +54,7 @@ impl ChannelTable {
             return Some(channel);
         }
         let (all, gone) = (self.requests(), Rc::clone(&self.gone));
-        let channel = Channel::new(&self.io, seed.clone(), all, gone);
+        let channel = Channel::new(&self.io, seed.clone(), all, gone, to_home);
         *place = Rc::downgrade(&channel);
         if self.gone.borrow_mut().remove(&number) {
             channel.telling.tell(Tell::Gone);
@@ -114,6 +115,14 @@ fn answer(channel: &Rc<Channel>, what: Ask, loan: Loan) {
         Ask::GiveBack => return channel.give_back(loan),
         Ask::GiveUp => {
             channel.give_up(one);
+            0
+        }
+        Ask::Hurry => {
+            channel.hurry(one);
+            0
+        }
+        Ask::Settled => {
+            channel.settlements.settled(one as u32, two == 1);
             0
         }
     };

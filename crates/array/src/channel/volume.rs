@@ -65,6 +65,14 @@ impl Volume for Channeled {
         self.home.write(offset, from, fua).await
     }
 
+    fn comes(&self, offset: u64, len: u64) -> Option<usize> {
+        self.channel()?.comes(offset, len)
+    }
+
+    fn came(&self, stream: usize) {
+        self.channel.iter().for_each(|channel| channel.came(stream));
+    }
+
     async fn flush(&self) -> Result<(), VolumeError> {
         self.home.flush().await
     }

@@ -16,7 +16,8 @@ use brindle_members::lock::{Hold, RangeGuard};
 use super::leases::Within;
 use super::open::{OpenChannel, Port};
 use super::state::Channel;
-use crate::channels::shared::{Tell, units};
+use crate::array::STREAMS;
+use crate::channels::shared::Tell;
 use crate::data::{mirrored, striped};
 
 /// A write under way, with the rows that it has.
@@ -48,8 +49,15 @@ impl Channel {
     pub(super) async fn write(self: &Rc<Self>, offset: u64, from: &[Slice], fua: bool) -> bool {
         let Some(open) = self.now() else { return false };
         let Some(under_way) = self.begin_write(&open, offset, from) else { return false };
-        let door = open.set.door(None);
-        let (members, map) = (&open.set.members, open.plan.geometry.family());
+        if let Some(parity) = &open.parity {
+            let is_written = parity.write(offset, from, fua).await.is_ok();
+            if is_written {
+                self.count();
+            }
+            return is_written;
+        }
+        let door = open.core.door(None);
+        let (members, map) = (&open.core.members, open.plan.geometry.family());
         let sent = match map {
             Family::Striped(map) => {
                 write_alone(door, offset, from, fua, |at| striped::place_to_write(map, members, at))
@@ -65,7 +73,7 @@ impl Channel {
         };
         let Ok((pending, asked)) = sent else { return false };
         let outcome = pending.await;
-        if asked.is_well(&open.set, &outcome) {
+        if asked.is_well(&open.core, &outcome) {
             self.count();
             return true;
         }
@@ -91,14 +99,16 @@ impl Channel {
         let (units, rows) = match &writes.buckets {
             None => (0..0, None),
             Some(buckets) => {
+                let has_copies = open.parity.is_none();
                 // Overlapping writes go one after the other, or copies could keep different ones.
-                if open.rows.last_over(&range).is_some() {
+                if has_copies && open.rows.last_over(&range).is_some() {
                     return None;
                 }
-                let units = units(&range)?;
+                let units = open.units(&range)?;
                 let me = self.seed.to;
                 let units = buckets.enter(me, units.clone(), |_| self.freed()).then_some(units)?;
-                (units, Some(open.rows.enter_after(range, Hold::Exclusive, None)))
+                let rows = || open.rows.enter_after(range, Hold::Exclusive, None);
+                (units, has_copies.then(rows))
             }
         };
         self.writing.set(self.writing.get() + 1);
@@ -135,6 +145,11 @@ impl Channel {
             told = self.telling.tell(Tell::Differs(unit));
         }
         self.telling.taken(told).await;
+        self.tell_orphans(open).await;
+    }
+
+    /// Has home know of writes that were given up and may still land.
+    pub(super) async fn tell_orphans(self: &Rc<Self>, open: &Rc<OpenChannel>) {
         for (at, port) in open.ports.iter().enumerate() {
             if self.io.orphans(port.id) == 0 {
                 continue;
@@ -158,6 +173,25 @@ impl Channel {
             channel.tell_if_settled();
         }));
         number
+    }
+
+    /// See [`Volume::comes`](brindle_volume::Volume::comes).
+    pub(super) fn comes(&self, offset: u64, len: u64) -> Option<usize> {
+        let open = self.now()?;
+        Some(open.parity.as_ref()?.comes(offset, len)? + open.number * STREAMS)
+    }
+
+    /// See [`Volume::came`](brindle_volume::Volume::came). A stream of what was open before has no writes any more that wait for it.
+    pub(super) fn came(&self, stream: usize) {
+        let open = self.last.borrow().upgrade().filter(|open| open.number == stream / STREAMS);
+        let parity = open.as_ref().and_then(|open| open.parity.as_ref());
+        parity.into_iter().for_each(|parity| parity.came(stream % STREAMS));
+    }
+
+    /// Home waits for a row.
+    pub(super) fn hurry(&self, row: u64) {
+        let open = self.last.borrow().upgrade();
+        open.iter().filter_map(|open| open.parity.as_ref()).for_each(|parity| parity.hurry(row));
     }
 
     /// Home has lent a part of the array; false if it is of no use any more.

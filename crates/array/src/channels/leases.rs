@@ -7,8 +7,6 @@
 //! Home asks for all of them if something is in the way of writes in channels: then requests come home until that is over ([`Channels::quiet`]).
 
 use core::cell::{Cell, OnceCell, RefCell};
-use core::ops::Range;
-use core::pin::Pin;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -16,10 +14,10 @@ use std::sync::Arc;
 use brindle_io::sync::Notify;
 use brindle_io::{Duration, Instant, Io, MemberId, MemberKind, OpClass};
 use brindle_members::buckets::Buckets;
-use brindle_members::lock::Beside;
 use brindle_members::members::Members;
 
-use super::shared::{Ask, Tell, bytes_of_unit, units};
+use super::settling::Settling;
+use super::shared::{Ask, Tell, bytes_of_unit};
 use super::{Channels, Told};
 
 /// Numbers of leases, which are used in turn.
@@ -55,11 +53,20 @@ pub(crate) struct Leases {
     orphans: RefCell<Vec<(usize, MemberId)>>,
     /// Since when the oldest write of a channel to a device has been under way, where that is long.
     waits: RefCell<Vec<(usize, MemberId, Instant)>>,
+    /// Writes of channels that some members have refused.
+    pub(super) settling: Settling,
 }
 
 /// No channel changes the array as long as this lives.
 #[must_use]
 pub(crate) struct Quiet<'a>(&'a Leases);
+
+impl<'a> Quiet<'a> {
+    /// One that was forgotten.
+    pub(super) fn again(leases: &'a Leases) -> Self {
+        Self(leases)
+    }
+}
 
 impl Drop for Quiet<'_> {
     fn drop(&mut self) {
@@ -79,6 +86,7 @@ impl Leases {
             devices: RefCell::default(),
             orphans: RefCell::default(),
             waits: RefCell::default(),
+            settling: Settling::default(),
         }
     }
 
@@ -102,9 +110,14 @@ impl Leases {
         self.orphans.borrow().iter().any(|(_, id)| *id == device)
     }
 
-    fn refuse(&self) -> Quiet<'_> {
+    pub(super) fn refuse(&self) -> Quiet<'_> {
         self.refused.set(self.refused.get() + 1);
         Quiet(self)
+    }
+
+    /// Waits for something that channels let go of.
+    pub(super) async fn freed(&self, is_free: impl Fn() -> bool) {
+        self.changed.until(|| is_free().then_some(())).await;
     }
 
     /// Ends leases of a reactor.
@@ -163,7 +176,12 @@ impl Channels {
         }
     }
 
-    fn ask(&self, to: usize, what: Ask, words: [u64; 2]) -> impl Future<Output = Option<u64>> + use<> {
+    pub(super) fn ask(
+        &self,
+        to: usize,
+        what: Ask,
+        words: [u64; 2],
+    ) -> impl Future<Output = Option<u64>> + use<> {
         let (io, question) = (self.io.clone(), [what.word(), self.shared.number, words[0], words[1]]);
         async move { io.ask(to, question, false, &[]).await.ok() }
     }
@@ -191,6 +209,7 @@ impl Channels {
         match what {
             Tell::Gone => {
                 leases.end(to, |_| true);
+                leases.settling.forget(to);
                 let orphans = leases.orphans.borrow().clone();
                 let waits = leases.waits.borrow().clone();
                 for (_, device) in orphans.into_iter().filter(|(from, _)| *from == to) {
@@ -212,11 +231,22 @@ impl Channels {
             Tell::Differs(unit) => {
                 self.array.get().into_iter().for_each(|array| array.differs(bytes_of_unit(unit)));
             }
+            Tell::At(place) => leases.settling.at(to, place),
+            Tell::Refused(device, why) => leases.settling.refused(to, MemberId::device(device), why),
+            Tell::Settle(number, len) => self.settle(to, number, len),
             Tell::Waits(device, age) => {
                 let since = self.io.ran().before(Duration::from_millis(u64::from(age)));
                 self.note_waits(to, MemberId::device(device), (age > 0).then_some(since));
             }
         }
+    }
+
+    /// Home waits for a row that a reactor has.
+    pub(super) fn hurry(&self, to: usize, row: u64) {
+        let asking = self.ask(to, Ask::Hurry, [row, 0]);
+        drop(self.io.spawn_as(OpClass::Metadata, async move {
+            let _ = asking.await;
+        }));
     }
 
     fn note_orphans(&self, to: usize, device: MemberId, some: bool) {
@@ -301,57 +331,5 @@ async fn hold(channels: Weak<Channels>, lease: Rc<Lease>) {
     };
     if asking.await == Some(1) {
         lease.ended.until(|| lease.over.get().then_some(())).await;
-    }
-}
-
-impl Beside for Channels {
-    fn hold_at_once(&self, range: &Range<u64>) -> bool {
-        let Some(units) = some_units(range) else { return false };
-        for unit in units.clone() {
-            if !self.leases.buckets().enter_home(unit) {
-                self.leases.buckets().leave(units.start..unit, |_| {});
-                return false;
-            }
-        }
-        true
-    }
-
-    fn hold(&self, range: Range<u64>) -> Pin<Box<dyn Future<Output = ()> + '_>> {
-        Box::pin(async move {
-            let Some(units) = some_units(&range) else {
-                // Until it is let go.
-                core::mem::forget(self.quiet().await);
-                return;
-            };
-            let mut entered = Entered(self.leases.buckets(), units.start..units.start);
-            for unit in units {
-                let buckets = self.leases.buckets();
-                self.leases.changed.until(|| buckets.enter_home(unit).then_some(())).await;
-                entered.1.end = unit + 1;
-            }
-            core::mem::forget(entered);
-        })
-    }
-
-    fn let_go(&self, range: &Range<u64>) {
-        match some_units(range) {
-            Some(units) => self.leases.buckets().leave(units, |_| {}),
-            None => drop(Quiet(&self.leases)),
-        }
-    }
-}
-
-/// The units of a range, which may be empty; `None` if it is too wide.
-fn some_units(range: &Range<u64>) -> Option<Range<u64>> {
-    if range.is_empty() { Some(0..0) } else { units(range) }
-}
-
-/// Units that home has entered while it waits for more. If it is dropped, the bucket that it waited for stays marked: other reactors hand
-/// their requests to home, which takes the mark away as it enters.
-struct Entered<'a>(&'a Buckets, Range<u64>);
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        self.0.leave(self.1.clone(), |_| {});
     }
 }

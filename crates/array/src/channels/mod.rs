@@ -5,6 +5,8 @@
 //! member is missing, slow or has bad blocks, while writes that were given up may still land, and so on ([`crate::whole`]), all requests go home.
 
 pub(crate) mod leases;
+pub(crate) mod rows;
+pub(crate) mod settling;
 pub(crate) mod shared;
 
 use core::cell::{Cell, OnceCell, RefCell};
@@ -18,12 +20,13 @@ use brindle_io::{Io, MemberId, OpClass};
 use brindle_members::members::Members;
 
 use leases::Leases;
+use settling::RefusedWrite;
 use shared::{Ask, ChannelCounts, ChannelPlan, Given, Seed, SharedPlan};
 
 /// The array that channels read and write.
 pub(crate) trait ChannelSource {
-    /// Every byte can be read from its member as it is.
-    fn is_whole(&self) -> bool;
+    /// The number of members that it lacks, if every byte of the others can be read as it is; `None`: home does everything.
+    fn lacks(&self) -> Option<u16>;
 
     /// All that channels go by; `None` if a member can't be asked by other reactors.
     fn plan(&self) -> Option<ChannelPlan>;
@@ -33,6 +36,10 @@ pub(crate) trait ChannelSource {
 
     /// Copies of these bytes may differ: they are brought in sync.
     fn differs(&self, range: Range<u64>);
+
+    /// Members have refused their parts of a change of this range, which is counted as a resync counts, and held by the channel that made it:
+    /// whether its success may be acknowledged.
+    fn settle(&self, refused: Vec<RefusedWrite>, range: Range<u64>) -> Pin<Box<dyn Future<Output = bool>>>;
 
     /// Channels may change it now.
     fn may_be_leased(&self) -> bool;
@@ -66,6 +73,8 @@ pub(crate) struct Channels {
     shared: Arc<SharedPlan>,
     far: RefCell<Vec<Far>>,
     told: Cell<Told>,
+    /// The number of members that the array lacks by the plan.
+    lacking: Cell<u16>,
     /// Channels that may still read by a plan that is true no more.
     untaken: Cell<usize>,
     taken: Notify,
@@ -84,6 +93,7 @@ impl Channels {
             shared: SharedPlan::new(),
             far: RefCell::default(),
             told: Cell::new(Told::Closed),
+            lacking: Cell::new(0),
             untaken: Cell::new(0),
             taken: Notify::new(io),
             leases: Leases::new(io),
@@ -112,15 +122,16 @@ impl Channels {
         Seed { shared: Arc::clone(&self.shared), counts: Arc::clone(&all[at].counts), to }
     }
 
-    /// Something has changed: closes all channels if the array is not whole any more. If it is again they are opened where `may_open`:
+    /// Something has changed: closes all channels if what they go by is true no more. They are opened again where `may_open`:
     /// they are not at each change, so that an array which comes and goes does not have them do so as often.
     pub(crate) fn look(&self, may_open: bool) {
         let Some(array) = self.array.get() else { return };
         match self.told.get() {
-            Told::Open if !array.is_whole() => self.close(),
-            Told::Closed if may_open && self.leases.are_back() && array.is_whole() => {
-                if let Some(plan) = array.plan() {
-                    self.leases.set_devices(plan.members.iter().map(|member| member.id));
+            Told::Open if array.lacks() != Some(self.lacking.get()) => self.close(),
+            Told::Closed if may_open && self.leases.are_back() => {
+                if let Some((lacking, plan)) = array.lacks().zip(array.plan()) {
+                    self.leases.set_devices(plan.members.iter().flatten().map(|member| member.id));
+                    self.lacking.set(lacking);
                     self.tell(Told::Open, Some(plan));
                 }
             }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use brindle_io::{Duration, HandedMember, MemberCounters, MemberId};
+use brindle_io::{Duration, HandedMember, MemberCounters, MemberId, OpError};
 use brindle_layout::Geometry;
 use brindle_members::buckets::{Buckets, MOST};
 use brindle_volume::Limits;
@@ -34,10 +34,15 @@ pub(crate) enum Ask {
     GiveBack,
     /// Give up all writes that wait for a device: the operations go on without their requests.
     GiveUp,
+    /// A write has been [settled](Tell::Settle): its number, and 1 if its success may be acknowledged.
+    Settled,
+    /// Home waits for this row: writes to it that wait for more of the row wait no longer.
+    Hurry,
 }
 
 impl Ask {
-    const ALL: [Self; 5] = [Self::Look, Self::Listen, Self::Lease, Self::GiveBack, Self::GiveUp];
+    const ALL: [Self; 7] =
+        [Self::Look, Self::Listen, Self::Lease, Self::GiveBack, Self::GiveUp, Self::Settled, Self::Hurry];
     /// The first bytes of these questions begin here.
     const FIRST: u64 = 0xe0;
 
@@ -69,6 +74,12 @@ pub(crate) enum Tell {
     Waits(u32, u32),
     /// A write to this unit did not come to a good end: copies may differ.
     Differs(u64),
+    /// The byte of a device, or of the members' data areas, that is told of next.
+    At(u64),
+    /// This device has refused its part of a write there.
+    Refused(u32, OpError),
+    /// That was all of a write, to so many bytes of each member from there on. Home settles it, and says so under this number.
+    Settle(u32, u64),
 }
 
 impl Tell {
@@ -82,6 +93,9 @@ impl Tell {
             Self::Landed(device) => (5, u64::from(device)),
             Self::Waits(device, age) => (6, u64::from(device) | u64::from(age) << 24),
             Self::Differs(unit) => (7, unit),
+            Self::At(place) => (8, place),
+            Self::Refused(device, why) => (9, u64::from(device) | code(why) << 24),
+            Self::Settle(number, len) => (10, u64::from(number) | len << SETTLE_BITS),
         };
         kind | value << 8
     }
@@ -97,36 +111,88 @@ impl Tell {
             5 => Self::Landed(value as u32),
             6 => Self::Waits((value & 0xff_ffff) as u32, (value >> 24) as u32),
             7 => Self::Differs(value),
+            8 => Self::At(value),
+            9 => Self::Refused((value & 0xff_ffff) as u32, error(value >> 24)),
+            10 => Self::Settle((value & (u64::from(SETTLE_NUMBERS) - 1)) as u32, value >> SETTLE_BITS),
             _ => Self::Gone,
         }
     }
 }
 
+/// Errors without a number of their own, by their code.
+const ERRORS: [OpError; 8] = [
+    OpError::Gone,
+    OpError::OutOfRange,
+    OpError::Truncated,
+    OpError::NoSpace,
+    OpError::TimedOut,
+    OpError::Unsupported,
+    OpError::Cancelled,
+    OpError::Disconnected,
+];
+/// Codes from here on are the medium's, with the number of the error above.
+const MEDIUM: u64 = 0xff;
+
+fn code(why: OpError) -> u64 {
+    match why {
+        OpError::Medium(errno) => MEDIUM | u64::from(errno as u16) << 8,
+        other => ERRORS.iter().position(|&error| error == other).unwrap_or(0) as u64,
+    }
+}
+
+fn error(code: u64) -> OpError {
+    let medium = OpError::Medium((code >> 8) as i32);
+    ERRORS.get((code & 0xff) as usize).copied().unwrap_or(medium)
+}
+
+/// Numbers of writes that are being settled, which are used in turn.
+pub(crate) const SETTLE_NUMBERS: u32 = 1 << SETTLE_BITS;
+const SETTLE_BITS: u32 = 12;
+
 const PART_BITS: u32 = 20;
 /// Most parts that an array is divided into for leases: with more of them home writes.
 pub(crate) const MOST_PARTS: u64 = 1 << PART_BITS;
 
-/// Bytes of the array that are a unit of buckets: two reactors can't write to the same unit at a time.
-const UNIT: u32 = 16;
+/// A unit of buckets: two reactors can't write to the same one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// 64 KiB of the array.
+    Bytes,
+    /// A row of data with parity.
+    Row,
+}
 
-/// The units of a range that is not empty; `None` if it is too wide.
+impl Unit {
+    /// How many bytes or rows it has, as a power of two.
+    const fn shift(self) -> u32 {
+        match self {
+            Self::Bytes => 16,
+            Self::Row => 0,
+        }
+    }
+}
+
+/// The units of a range of bytes or rows that is not empty; `None` if it is too wide.
 #[inline]
-pub(crate) fn units(range: &Range<u64>) -> Option<Range<u64>> {
-    let units = range.start >> UNIT..((range.end - 1) >> UNIT) + 1;
+pub(crate) fn units(range: &Range<u64>, unit: Unit) -> Option<Range<u64>> {
+    let units = range.start >> unit.shift()..((range.end - 1) >> unit.shift()) + 1;
     (units.end - units.start <= MOST).then_some(units)
 }
 
 /// The bytes of a unit.
 pub(crate) fn bytes_of_unit(unit: u64) -> Range<u64> {
-    unit << UNIT..(unit + 1) << UNIT
+    let shift = Unit::Bytes.shift();
+    unit << shift..(unit + 1) << shift
 }
 
 /// How channels write.
 pub(crate) struct PlannedWrites {
     /// Bytes of a part of the array of which a channel has a lease when it writes there.
     pub(crate) part: u64,
-    /// Of an array with copies: rows that reactors hold against each other.
+    /// Of an array with copies or parity: rows that reactors hold against each other.
     pub(crate) buckets: Option<Arc<Buckets>>,
+    /// Memory for parity, in bytes; 0 without.
+    pub(crate) scratch: usize,
 }
 
 /// A member as a plan has it.
@@ -138,12 +204,12 @@ pub(crate) struct PlannedMember {
     pub(crate) data_offset: u64,
 }
 
-/// All that a channel reads and writes a whole array by.
+/// All that a channel reads and writes an array by.
 pub(crate) struct ChannelPlan {
     pub(crate) geometry: Geometry,
     pub(crate) limits: Limits,
-    /// By role.
-    pub(crate) members: Vec<PlannedMember>,
+    /// By role; `None` for those that the array lacks.
+    pub(crate) members: Vec<Option<PlannedMember>>,
     /// Of several copies the first answers.
     pub(crate) first_copy: bool,
     /// A read that takes longer is handed to home, which is told of a write that does.

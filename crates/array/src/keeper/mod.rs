@@ -25,6 +25,7 @@ use brindle_volume::VolumeError;
 
 use crate::channels::Channels;
 use crate::config::OpenConfig;
+use crate::home::Home;
 use crate::ledger::{Failed, Ledger, State};
 use crate::no_space::ranges::AwaitingSpace;
 use crate::row_log::{LogHost, OnRecord};
@@ -48,6 +49,8 @@ pub(crate) struct KeptRecord {
     pub(crate) sync_map: SyncMap,
     pub(crate) events: Rc<Events>,
     pub(crate) channels: Rc<Channels>,
+    /// Of a channel: the reactor that has the array.
+    pub(crate) home: Option<Rc<dyn Home>>,
 }
 
 /// Why the array takes no writes any more.
@@ -99,6 +102,8 @@ pub(crate) struct Keeper {
     pub(crate) awaiting_space: AwaitingSpace,
     /// Reactors that read the array beside this one. Who relies on a loss waits until none of them reads by what was before.
     pub(crate) channels: Rc<Channels>,
+    /// Of a channel: the reactor that has the array, which decides and records.
+    pub(crate) home: Option<Rc<dyn Home>>,
 }
 
 impl Keeper {
@@ -111,7 +116,7 @@ impl Keeper {
         record: KeptRecord,
         config: OpenConfig,
     ) -> Rc<Self> {
-        let KeptRecord { ledger, found, sync_map, events, channels } = record;
+        let KeptRecord { ledger, found, sync_map, events, channels, home } = record;
         let presumed = Presumed::of(ledger.presumed());
         let keeper = Rc::new_cyclic(|me: &Weak<Self>| Self {
             me: me.clone(),
@@ -140,6 +145,7 @@ impl Keeper {
             sync_map,
             presumed,
             channels,
+            home,
         });
         let me = Rc::downgrade(&keeper);
         keeper.ledger.when_lost(Rc::new(move |device, why| {

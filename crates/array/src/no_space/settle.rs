@@ -23,6 +23,9 @@ impl Core {
         if outcome.is_ok() && self.members.all_settled() {
             return Ok(());
         }
+        if let Some(home) = self.home() {
+            return home.settle(outcome, range).await;
+        }
         let without_space =
             outcome.refused().iter().filter(|refused| self.is_kept(refused.role, refused.error));
         let without_space: Vec<(u16, Cause)> =

@@ -1,9 +1,11 @@
 //! The outcome of operations on members.
 
-use brindle_io::OpError;
+use brindle_io::{MemberId, OpError};
 use brindle_volume::VolumeError;
 
 use super::Refused;
+use crate::events::{Cause, Operation};
+use crate::set::MemberSet;
 
 /// The outcome of the operations: `None` if all succeeded.
 #[derive(Debug, Default)]
@@ -39,6 +41,25 @@ impl Done {
             }
             (all, group) => Self(all.or(group)),
         })
+    }
+
+    /// The outcome of writes that were sent by ports of these members: the devices that have refused one, at this byte of theirs, and why.
+    pub fn of_ports(set: &MemberSet, refused: impl IntoIterator<Item = (MemberId, u64, OpError)>) -> Self {
+        let of = |(member, at, error): (MemberId, u64, OpError)| {
+            let (role, device) = set.members.role_and_device(member)?;
+            let cause = Cause { operation: Some(Operation::Write), offset: Some(at), error: Some(error) };
+            Some(Refused {
+                role,
+                member,
+                offset: at.saturating_sub(device.data_offset),
+                len: 0,
+                error,
+                cause,
+            })
+        };
+        let refused: Vec<Refused> = refused.into_iter().filter_map(of).collect();
+        let first = refused.first().map(|first| (Some(first.role), first.error));
+        Self(first.map(|first| Box::new(NotDone { first, refused })))
     }
 
     /// For operations each of which must succeed.

@@ -21,7 +21,13 @@ impl<'a> Door<'a> {
     /// Reads into this memory can't be refused here, nor have to be asked twice.
     #[inline(always)]
     pub fn reads_alone(self, into: &[Slice]) -> bool {
-        !self.set.members.slow_reads() && !into.iter().any(Slice::is_pinned)
+        !self.set.members.slow_reads() && !any_pinned(into)
+    }
+
+    /// As [`Door::reads_alone`], of one read.
+    #[inline(always)]
+    pub fn reads_one_alone(self, into: &Slice) -> bool {
+        !self.set.members.slow_reads() && !into.is_pinned()
     }
 
     /// Writes can't be refused here, need not go to two devices, and no hook watches them.
@@ -41,6 +47,15 @@ impl<'a> Door<'a> {
     #[cold]
     pub fn done(self, asked: Asked, outcome: &Outcome) -> Done {
         judge(self, asked, SlowPath::default(), outcome)
+    }
+}
+
+/// Apart, so that the requests' own code stays small.
+#[inline(never)]
+fn any_pinned(into: &[Slice]) -> bool {
+    match into {
+        [one] => one.is_pinned(),
+        all => all.iter().any(Slice::is_pinned),
     }
 }
 

@@ -25,6 +25,10 @@ fn shapes() -> Vec<Shape> {
         shape(Level::Raid10, 4).layout("n2"),
         shape(Level::Raid10, 3).layout("f2"),
         shape(Level::Raid10, 5).layout("o2"),
+        shape(Level::Raid4, 3),
+        shape(Level::Raid5, 4),
+        shape(Level::Raid5, 3).layout("right-asymmetric"),
+        shape(Level::Raid6, 5),
     ]
 }
 
@@ -119,8 +123,13 @@ fn an_array_is_clean_soon_after_the_last_write_of_a_channel() {
 
 #[test]
 fn a_member_that_refuses_a_write_of_a_channel_is_failed_by_home() {
-    for (seed, shape) in (181..).zip([Shape::new(Level::Raid1, 2), Shape::new(Level::Raid10, 4).layout("n2")])
-    {
+    let shapes = [
+        Shape::new(Level::Raid1, 2),
+        Shape::new(Level::Raid10, 4).layout("n2"),
+        Shape::new(Level::Raid5, 3),
+        Shape::new(Level::Raid6, 4),
+    ];
+    for (seed, shape) in (181..).zip(shapes) {
         written(&Shape { rows: 32, ..shape }, seed, async |beside| {
             beside.write_until_there(0, 1).await;
             beside.running.bench.refuse_writes(beside.running.ids[0]);
@@ -138,7 +147,13 @@ fn a_member_that_refuses_a_write_of_a_channel_is_failed_by_home() {
 /// A write that a channel waits for is given up by home's word, and nothing is written over it before it has landed.
 #[test]
 fn a_silent_member_is_judged_by_home_for_a_write_of_a_channel() {
-    for (seed, shape) in [(190, Shape::new(Level::Raid1, 2)), (191, Shape::new(Level::Raid0, 3))] {
+    let shapes = [
+        Shape::new(Level::Raid1, 2),
+        Shape::new(Level::Raid0, 3),
+        Shape::new(Level::Raid5, 3),
+        Shape::new(Level::Raid6, 4),
+    ];
+    for (seed, shape) in (1900..).zip(shapes) {
         written(&Shape { rows: 32, ..shape.clone() }, seed, async |beside| {
             beside.write_until_there(0, 1).await;
             beside.running.bench.afflict(beside.running.ids[0], |faults| faults.hangs = true);

@@ -61,7 +61,8 @@ fn sessions_go_to_each_reactor_and_their_requests_are_carried_out() {
     assert_eq!(reactors.len(), 2, "{status}");
     assert!(reactors.iter().all(|reactor| reactor["turns"].as_u64() > Some(0)), "{status}");
     assert_eq!((&reactors[0]["forwarded"], &reactors[1]["sessions"]), (&0.into(), &4.into()), "{status}");
-    assert!(reactors[1]["forwarded"].as_u64() > Some(200), "{status}");
+    let (forwarded, own) = second(&server);
+    assert!(forwarded > 100 && forwarded + own > 200, "{status}");
     // Counted as if they were here.
     assert_eq!(status["connections"], 4, "{status}");
     assert!(status["requests"].as_u64() > Some(200), "{status}");
@@ -79,6 +80,15 @@ fn wait(done: impl Fn() -> bool, why: &str) {
     while !done() {
         assert!(Instant::now() < until, "{why}");
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Has clients end, also when a test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -108,7 +118,7 @@ fn an_array_that_is_whole_is_read_where_the_session_is() {
         return;
     }
     for level in ["-l 1", "-l 5 -c 64K", "-l 10 -c 64K", "-l 6 -c 64K"] {
-        let set = Set::sparse(4, 4 * MIB);
+        let (set, has_parity) = (Set::sparse(4, 4 * MIB), !level.starts_with("-l 1"));
         set.create(&format!("{level} -N a --assume-clean --bitmap none")).ok();
         let server = serve(&set, "2", &[SPREAD]);
         let mut client = Client::connect(&server.uri());
@@ -124,17 +134,20 @@ fn an_array_that_is_whole_is_read_where_the_session_is() {
         // A member is lost and comes back while others read.
         let (over, member) = (AtomicBool::new(false), name(&set.members[1]));
         let read = std::thread::scope(|scope| {
+            let ends = Ends(&over);
             let readers: Vec<_> =
                 (0..2).map(|_| scope.spawn(|| reads_until(&server.uri(), &over, 9))).collect();
             server.fail(member);
             let (forwarded, reads) = second(&server);
-            wait(|| second(&server).0 > forwarded + 16, "no read goes home");
-            assert_eq!(second(&server).1, reads, "{level}: nothing is read by what was before");
+            // Where there is parity, bytes of the lost member are home's to compute.
+            wait(|| second(&server).1 > reads + 16, "nothing is read there");
+            wait(|| second(&server).0 > forwarded + 16 || !has_parity, "nothing is computed at home");
             server.ask("remove", &["failed"]).ok();
             server.ask("add", &[member]).ok();
             server.ask("wait", &[]).ok();
+            let reads = second(&server).1;
             wait(|| second(&server).1 > reads + 16, "reads do not come back");
-            over.store(true, Ordering::Relaxed);
+            drop(ends);
             readers.into_iter().map(|reader| reader.join().expect("right bytes")).sum::<u64>()
         });
         assert!(read > 32, "{level}");
@@ -247,19 +260,24 @@ fn writes_until(uri: &str, over: &AtomicBool, place: u64) -> u64 {
 }
 
 #[test]
-fn an_array_without_parity_is_written_where_the_session_is() {
+fn an_array_is_written_where_the_session_is() {
     if !has_two() {
         return;
     }
-    for level in
-        ["-l 0 -c 64K", "-l 1 --bitmap none", "-l 1 --bitmap internal", "-l 10 -c 64K --bitmap internal"]
-    {
+    for level in [
+        "-l 0 -c 64K",
+        "-l 1 --bitmap none",
+        "-l 1 --bitmap internal",
+        "-l 10 -c 64K --bitmap internal",
+        "-l 5 -c 64K --bitmap none",
+        "-l 6 -c 64K --bitmap internal",
+    ] {
         let set = Set::sparse(4, 16 * MIB);
         set.create(&format!("{level} -N a --assume-clean")).ok();
         let server = serve(&set, "2", &[SPREAD]);
         let (over, member) = (AtomicBool::new(false), name(&set.members[1]));
         let written = std::thread::scope(|scope| {
-            let (over, uri) = (&over, server.uri());
+            let (ends, over, uri) = (Ends(&over), &over, server.uri());
             let writers: Vec<_> = (0..2)
                 .map(|at| {
                     let uri = uri.clone();
@@ -283,7 +301,7 @@ fn an_array_without_parity_is_written_where_the_session_is() {
                 server.ask("action", &["check"]).ok();
                 server.ask("wait", &[]).ok();
             }
-            over.store(true, Ordering::Relaxed);
+            drop(ends);
             writers.into_iter().map(|writer| writer.join().expect("right bytes")).sum::<u64>()
         });
         assert!(written > 32, "{level}");

@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use brindle_layout::{Extent, Geometry, Level, Mirrored, Place};
 use brindle_members::door::{Door, MemberOps, Moved};
-use brindle_members::lock::{Beside, Hold, RangeGuard, RangeLock};
+use brindle_members::lock::{Hold, RangeGuard, RangeLock};
 use brindle_members::members::{Device, RoleState};
 use smallvec::SmallVec;
 
@@ -52,8 +52,6 @@ pub(crate) struct Mirror {
     load: Vec<Cell<u64>>,
     /// The work of a read: of each of its bytes, and of an operation.
     work: [u64; 2],
-    /// No range is held that others do not know of.
-    shared: Cell<bool>,
     /// Where each role's member was last sent to, where copies are chosen by that: the end of a read.
     sent_to: Vec<Cell<u64>>,
     /// How fast the members answer reads.
@@ -85,7 +83,6 @@ impl Mirror {
             paces: Paces::new(members, map.group()),
             behind: WriteBehind::new(&core.io),
             turn: Cell::new(0),
-            shared: Cell::new(false),
         };
         mirror.look_at_flags();
         mirror
@@ -98,16 +95,9 @@ impl Mirror {
         wanted.clamp(step.max(1 << 20), step.max(4 << 20))
     }
 
-    /// Ranges are held against other reactors, too, from now on.
-    pub(crate) async fn share(&self, beside: &Rc<dyn Beside>) {
-        if self.locks.share(beside).await {
-            self.shared.set(true);
-        }
-    }
-
-    /// See [`Mirror::share`]: whether it has returned.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.shared.get()
+    /// Ranges of bytes of the array that requests hold.
+    pub(crate) fn locks(&self) -> &RangeLock {
+        &self.locks
     }
 
     /// All of the array is held, as by a write to all of it.

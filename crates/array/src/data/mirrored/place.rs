@@ -43,8 +43,11 @@ pub(crate) fn place(
         _ => (map.copies().into(), 1),
     };
     let (turn, left) = (at / TURN, TURN - at % TURN);
-    let copy = if first { 0 } else { (turn % near) as u16 * far };
-    let extent = map.locate(at, copy);
-    let device = members.readable(extent.member, u64::MAX)?;
-    Some(Stretch { device, offset: extent.offset, len: extent.len.min(left) })
+    let begin = if first { 0 } else { turn % near };
+    // All reactors have the same members, and so pass over the same copies.
+    (begin..near).chain(0..begin).find_map(|copy| {
+        let extent = map.locate(at, copy as u16 * far);
+        let device = members.readable(extent.member, u64::MAX)?;
+        Some(Stretch { device, offset: extent.offset, len: extent.len.min(left) })
+    })
 }

@@ -1,7 +1,5 @@
 //! Reads spread over the copies.
 
-use core::slice;
-
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Instant, Slice};
 use brindle_layout::Level;
@@ -61,7 +59,7 @@ impl Mirror {
     #[inline(always)]
     async fn ask_copy(&self, copy: &Readable, into: &Slice) -> Done {
         let (door, offset) = (self.door(), copy.extent.offset);
-        if !door.reads_alone(slice::from_ref(into)) {
+        if !door.reads_one_alone(into) {
             let mut ops = door.ask();
             ops.read(copy.device, offset, into);
             return Box::pin(ops.submit()).await;

@@ -130,6 +130,23 @@ impl Parity {
         self.core.scratch.capacity().min(64 << 20) as u64 / 8
     }
 
+    /// Rows that requests hold.
+    pub(crate) fn locks(&self) -> &RangeLock {
+        &self.locks
+    }
+
+    /// Writes to a row that wait for the rest of it wait no longer.
+    pub(crate) fn hurry(&self, row: u64) {
+        drop(self.locks.enter(row..row + 1, Hold::Exclusive));
+    }
+
+    /// The rows of a range of bytes that is not empty.
+    #[inline]
+    pub(crate) fn rows(&self, range: &Range<u64>) -> Range<u64> {
+        let row = self.map.row_data_bytes();
+        range.start / row..(range.end - 1) / row + 1
+    }
+
     /// All rows are held, as by a write to all of them.
     pub(crate) async fn quiet(&self) -> RangeGuard<'_> {
         self.locks.acquire(0..self.map.rows(), Hold::Exclusive).await

@@ -175,6 +175,10 @@ impl Parity {
                 Tried::Replan => {}
                 Tried::Unread(failed) => {
                     last = failed.named().err().unwrap_or(last);
+                    if self.core.home().is_some() {
+                        // Nothing has been changed here. Home reads for itself, and mends what it can't read.
+                        break;
+                    }
                     // A place that fails again after it was mended belongs to a failing member that the array can't
                     // do without.
                     if failed.refused().iter().any(|refused| mended.has(refused.role)) {
