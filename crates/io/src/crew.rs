@@ -174,6 +174,13 @@ impl Crew {
         may
     }
 
+    /// Whether each executor of the crew has parcels from this one that it has not taken.
+    pub(crate) fn untaken(&self) -> Vec<bool> {
+        let is_untaken =
+            |out: &Out| !out.waiting.is_empty() || out.mouth.as_ref().is_some_and(|mouth| !mouth.is_empty());
+        self.out.iter().map(|out| is_untaken(&out.borrow())).collect()
+    }
+
     /// Turns of each executor of the crew.
     pub(crate) fn turns(&self) -> Vec<u64> {
         self.bells.iter().map(|bell| bell.turns.load(Ordering::Relaxed)).collect()

@@ -60,6 +60,13 @@ impl LaneMouth {
     }
 }
 
+impl LaneMouth {
+    /// Whether all that was put has been taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.taken.0.load(Ordering::Relaxed) == self.0.put.0.load(Ordering::Relaxed)
+    }
+}
+
 impl LaneEnd {
     /// Takes the oldest parcel.
     pub(crate) fn take(&mut self) -> Option<Parcel> {

@@ -86,6 +86,8 @@ pub struct ReactorStatus {
     pub forwarded: u64,
     /// Requests that it has carried out itself so far, of arrays that are whole.
     pub carried_out: u64,
+    /// Seconds for which it has taken nothing that home sent it, though it could: a debugger holds it, say. What relies on its answers waits.
+    pub held_for: u64,
 }
 
 /// An array as an iSCSI target.

@@ -58,6 +58,11 @@ impl Io {
         self.0.core.joined().map_or_else(Vec::new, |side| side.crew.turns())
     }
 
+    /// Whether each executor of the crew has something from this one that it has not taken, by their numbers; nothing without a crew.
+    pub fn crew_untaken(&self) -> Vec<bool> {
+        self.0.core.joined().map_or_else(Vec::new, |side| side.crew.untaken())
+    }
+
     /// Parcels that were sent to others of the crew so far, and wake-ups that these have cost.
     pub fn parcels_sent(&self) -> (u64, u64) {
         self.0.core.joined().map_or((0, 0), |side| side.crew.counts.get())

@@ -67,7 +67,7 @@ pub(super) fn reactors(text: &mut String, reactors: &[ReactorStatus]) {
     let percent = |of: &ReactorStatus| of.busy * 100.0;
     push(text, format_args!("  {} reactors: home {:.0} % busy", reactors.len(), percent(home)));
     for one in others {
-        let ReactorStatus { sessions, forwarded, carried_out, .. } = one;
+        let ReactorStatus { sessions, forwarded, carried_out, held_for, .. } = one;
         push(
             text,
             format_args!(
@@ -75,6 +75,9 @@ pub(super) fn reactors(text: &mut String, reactors: &[ReactorStatus]) {
                 percent(one)
             ),
         );
+        if *held_for > 0 {
+            push(text, format_args!(", held for {held_for} s: others wait for its answers"));
+        }
     }
     push(text, format_args!("\n"));
 }

@@ -22,6 +22,23 @@ pub(super) struct Loads {
     busy: RefCell<Vec<f64>>,
     at: Cell<Instant>,
     most: f64,
+    held: RefCell<Vec<Held>>,
+}
+
+/// Whether a reactor has taken what it was sent, at the last look.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    turns: u64,
+    /// Since when it has had no turn, though something waits for it.
+    since: Option<Instant>,
+}
+
+impl Held {
+    /// Looks once more.
+    fn look(self, now: Instant, turns: u64, is_untaken: bool) -> Self {
+        let since = if turns == self.turns { self.since } else { None };
+        Self { turns, since: since.or(Some(now)).filter(|_| is_untaken) }
+    }
 }
 
 impl Loads {
@@ -30,7 +47,8 @@ impl Loads {
         let set = std::env::var(SET).ok().and_then(|text| text.parse::<f64>().ok());
         let most = set.map_or(BUSY, |percent| percent / 100.0);
         let (used, busy) = (RefCell::new(used(&clocks)), RefCell::new(vec![0.0; clocks.len()]));
-        Rc::new(Self { io: io.clone(), clocks, used, busy, at: Cell::new(io.now()), most })
+        let held = RefCell::new(vec![Held::default(); clocks.len()]);
+        Rc::new(Self { io: io.clone(), clocks, used, busy, at: Cell::new(io.now()), most, held })
     }
 
     /// Looks anew if the last look was a second ago.
@@ -44,6 +62,16 @@ impl Loads {
         let share = |(now, before): (&Duration, &Duration)| now.saturating_sub(*before).as_secs_f64() / span;
         *self.busy.borrow_mut() = now.iter().zip(&before).map(share).map(|busy| busy.min(1.0)).collect();
         self.at.set(self.io.now());
+        let states = self.io.crew_turns().into_iter().zip(self.io.crew_untaken());
+        for (held, (turns, is_untaken)) in self.held.borrow_mut().iter_mut().zip(states) {
+            *held = held.look(self.at.get(), turns, is_untaken);
+        }
+    }
+
+    /// Seconds for which a reactor has taken nothing that home sent it.
+    pub(super) fn held_for(&self, number: usize) -> u64 {
+        let since = self.held.borrow().get(number).and_then(|held| held.since);
+        since.map_or(0, |since| self.io.now().since(since).as_secs())
     }
 
     /// The share of its time that a reactor has worked; `None` for one that there is not.
@@ -65,4 +93,19 @@ impl Loads {
 
 fn used(clocks: &[Option<ThreadClock>]) -> Vec<Duration> {
     clocks.iter().map(|clock| clock.map_or(Duration::ZERO, ThreadClock::used)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reactor_is_held_that_has_no_turn_while_something_waits_for_it() {
+        let at = |seconds| Instant::from_nanos(seconds * 1_000_000_000);
+        let held = Held::default().look(at(1), 5, true);
+        assert_eq!(held.look(at(2), 5, true).look(at(3), 5, true).since, Some(at(1)));
+        assert_eq!(held.look(at(2), 6, true).since, Some(at(2)), "it had a turn");
+        assert_eq!(held.look(at(2), 5, false).since, None, "it has taken all");
+        assert_eq!(held.look(at(2), 5, false).look(at(3), 5, true).since, Some(at(3)));
+    }
 }

@@ -124,8 +124,8 @@ fn reactors(
             let own = at.and_then(|at| own.get(at)?.as_ref());
             let carried_out = own.map_or(0, |own| own.load(Ordering::Relaxed));
             let (core, busy) = (cores.pinned(number), loads.busy(number)?);
-            let (sessions, forwarded) = (uses.sessions, uses.requests);
-            Some(ReactorStatus { core, busy, turns, sessions, forwarded, carried_out })
+            let (sessions, forwarded, held_for) = (uses.sessions, uses.requests, loads.held_for(number));
+            Some(ReactorStatus { core, busy, turns, sessions, forwarded, carried_out, held_for })
         };
         io.crew_turns().into_iter().enumerate().filter_map(status).collect()
     })
