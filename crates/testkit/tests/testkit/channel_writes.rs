@@ -9,7 +9,7 @@ use brindle_layout::Level;
 use brindle_testkit::conformance::conforms;
 use brindle_testkit::shape::Shape;
 use brindle_testkit::world::{patient, read, write};
-use brindle_volume::Volume;
+use brindle_volume::{Volume, ZeroOptions};
 
 use crate::channels::Beside;
 
@@ -180,6 +180,30 @@ fn a_silent_member_is_judged_by_home_for_a_write_of_a_channel() {
             beside.write_until_there(0, 4).await;
             let found = read(&beside.running.pool, &beside.running.array, 0, BLOCK).await.expect("read");
             assert_eq!(found, [4; BLOCK]);
+        });
+    }
+}
+
+/// A range that is wider than the units which reactors hold against each other.
+#[test]
+fn zeroes_all_over_are_alone_among_writes_of_channels() {
+    for (seed, level) in [(210, Level::Raid5), (211, Level::Raid6), (212, Level::Raid5)] {
+        written(&Shape { rows: 160, ..Shape::new(level, 4) }, seed, async |beside| {
+            beside.write_until_there(0, 1).await;
+            let (io, array, size) = (&beside.running.io, &beside.running.array, beside.running.size());
+            let (before, blocks) = (beside.requests(), size / BLOCK as u64);
+            let there = beside.begin_there(async move |volume: Rc<Channeled>, pool| {
+                for round in 0..6000u64 {
+                    let at = round * 7919 % blocks * BLOCK as u64;
+                    write(&pool, &*volume, at, &[round as u8; BLOCK]).await.expect("it can be written");
+                }
+            });
+            while !there.get() {
+                array.write_zeroes(0, size, ZeroOptions::default()).await.expect("zeroes");
+                io.sleep(Duration::from_millis(5)).await;
+            }
+            assert!(beside.requests() > before + 50, "{level}: {}", beside.requests() - before);
+            beside.compare().await;
         });
     }
 }
