@@ -16,7 +16,7 @@ use crate::array::{Array, Running};
 use crate::channels::ChannelSource;
 use crate::channels::rows::BesideChannels;
 use crate::channels::settling::RefusedWrite;
-use crate::channels::shared::{ChannelPlan, Given, PlannedMember, PlannedWrites};
+use crate::channels::shared::{ChannelPlan, Given, PlannedMember, PlannedWrites, Unit, units};
 use crate::config::ReadPolicy;
 use crate::core::Core;
 use crate::lineage::WeakLineage;
@@ -81,6 +81,16 @@ impl Running {
         let buckets = family.locks().map(|_| buckets());
         let scratch = if matches!(family, Family::Parity(_)) { core.scratch.capacity() } else { 0 };
         Some(PlannedWrites { part: leased_part(core)?, buckets, scratch })
+    }
+
+    /// Channels can hold the rows of a range that is not empty.
+    fn is_narrow(&self, range: &Range<u64>) -> bool {
+        match self.placement.one() {
+            Ok(Family::Stripes(_)) => true,
+            Ok(Family::Mirror(_)) => units(range, Unit::Bytes).is_some(),
+            Ok(Family::Parity(parity)) => units(&parity.rows(range), Unit::Row).is_some(),
+            Err(_) => false,
+        }
     }
 
     /// Every write is one that goes to all members which have the bytes or their parity, and to nothing else.
@@ -161,6 +171,14 @@ impl Array {
         let seed = channels.seed(to);
         channels.look(true);
         Some(Arc::new(seed))
+    }
+
+    /// Whether channels carry out a read, or a write, of a range that is not empty, as the array is now; else its home does, of an array that
+    /// lacks something all that needs the lost bytes. A write needs a lease besides, which home lends.
+    pub fn is_for_channels(&self, range: Range<u64>, writes: bool) -> bool {
+        let running = &self.0;
+        let is_written = || running.planned_writes().is_some() && running.is_narrow(&range);
+        running.lacks() == Some(0) && (!writes || is_written())
     }
 
     /// Channels hear of changes of the members from now on, if there are some.

@@ -39,6 +39,8 @@ pub struct Figures {
     pub speed: Speed,
     /// The speed by formulas, where the simulator's has taken its place.
     pub formulas: Option<Speed>,
+    /// Cores of a server that carries all that, if that was asked and some number of them does.
+    pub cores: Option<u32>,
     /// How many drives may be lost, whichever they are.
     pub tolerance: u32,
     /// See [`crate::Losses`].
@@ -74,6 +76,7 @@ pub fn figures(configuration: &Configuration, terms: &Terms) -> Figures {
         allocated: terms.allocation.room(configuration),
         speed: terms.link.map_or(own, |link| limited(own, configuration, load, link)),
         formulas: None,
+        cores: None,
         tolerance: configuration.tolerance(),
         double: losses.double,
         triple: losses.triple,

@@ -43,7 +43,7 @@ pub fn all_columns(all: &[&Figures], recommended: Option<usize>) -> String {
         "disks,level,config,net_tb,random_iops,loss_on_double_failure,allocated_tb,random_read_iops,workload_iops,\
          seq_read_mb_s,seq_write_mb_s,tolerates,loss_on_triple_failure,loss_on_third_failure,rebuild_hours,price,price_per_tb,\
          loss_probability,loss_probability_low,loss_probability_high,bytes_lost_per_year,nomdl,recommended,\
-         formula_random_iops,formula_random_read_iops,formula_workload_iops,formula_seq_read_mb_s,formula_seq_write_mb_s\n",
+         formula_random_iops,formula_random_read_iops,formula_workload_iops,formula_seq_read_mb_s,formula_seq_write_mb_s,cores\n",
     );
     for (place, one) in all.iter().enumerate() {
         let plain = published(&[*one]);
@@ -74,6 +74,7 @@ pub fn all_columns(all: &[&Figures], recommended: Option<usize>) -> String {
             figure(one.formulas.and_then(|speed| speed.load_iops), 1.0, 0),
             figure(one.formulas.and_then(|speed| speed.read_rate), 1e6, 0),
             figure(one.formulas.and_then(|speed| speed.write_rate), 1e6, 0),
+            or_nothing(one.cores.as_ref()),
         ];
         let _ = writeln!(text, "{first},{}", cells.join(","));
     }

@@ -7,7 +7,6 @@ use brindle_io::Io;
 use brindle_volume::{Volume, VolumeError};
 
 use super::costs::Costs;
-use super::processor_cost::Costly;
 use super::stage::Stage;
 use super::{PredictError, Spec};
 use crate::job::Direction;
@@ -54,7 +53,7 @@ pub fn member_bytes(spec: &Spec, trial: &Trial<'_>) -> Result<Vec<MemberBytes>, 
     let shape = spec.shape.as_ref().expect("an array");
     let stage = Stage::new(spec, spec.members());
     let (array, geometry) = stage.array(shape, spec, None, (trial.missing, trial.stripes))?;
-    let array = Costly::new(array, stage.processors.clone(), Costs::new(spec.policies, &geometry));
+    let array = stage.costly(array, Costs::new(spec.policies, &geometry).shared_by(spec.visited()));
     let moved = || stage.drives.iter().map(|drive| stage.sim.moved(*drive)).collect::<Vec<_>>();
     carry(&stage.io, &array, 1, trial.before)?;
     let begun = moved();

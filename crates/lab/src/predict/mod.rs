@@ -6,6 +6,7 @@ mod door;
 mod kernel;
 mod least_io;
 mod member_bytes;
+mod needed;
 mod processor_cost;
 mod rows;
 mod settling;
@@ -22,6 +23,7 @@ pub use baselines::{Beside, Counted};
 pub use door::Door;
 pub use kernel::{Kernel, NoKernel};
 pub use member_bytes::{MemberBytes, Trial, member_bytes};
+pub use needed::{Group, Requests, cores};
 pub use rows::{Compared, compare};
 pub use settling::predict_long;
 pub use spec::{Policies, PredictError, Shape, Spec, job};
@@ -55,7 +57,9 @@ pub struct Predicted {
     pub busy: Vec<u32>,
     /// Thousandths of the processors' time that the engine, or md, took; of md at least what holds its locks.
     pub processor: u32,
-    /// The drives would carry so many times the rate that one core does. None where the core is not the limit, or md's are asked for.
+    /// Thousandths of its time that the processor took which was at work for longest.
+    pub busiest: u32,
+    /// The drives would carry so many times the rate that the cores do. None where no core is the limit, or md's are asked for.
     pub drives_carry: Option<f64>,
     /// A digest of all events and their times: equal for equal runs.
     pub digest: u64,
@@ -64,6 +68,13 @@ pub struct Predicted {
     /// Of random writes to an array with a bitmap: requests a second in the first [`EARLY`], which begin with all bits clear. Of a load so fast
     /// that a round of the bitmap has more requests than are simulated, the rounds' beginnings stand for them.
     pub at_first: Option<f64>,
+}
+
+impl Predicted {
+    /// All processors are at work all the time, not the busiest alone.
+    pub fn is_by_all_cores(&self) -> bool {
+        self.processor >= WHOLE
+    }
 }
 
 /// How long a load with a bitmap counts as new.
@@ -78,7 +89,7 @@ pub fn predict(spec: &Spec) -> Result<Predicted, PredictError> {
         Some(marks) => settling::run(spec, marks)?,
         None => run_on(spec, || Stage::new(spec, spec.members()))?,
     };
-    if matches!(spec.policies, Policies::Brindle(_)) && predicted.processor >= WHOLE {
+    if matches!(spec.policies, Policies::Brindle(_)) && predicted.busiest >= WHOLE {
         let alone = Spec { policies: Policies::DrivesAlone, ..spec.clone() };
         let drives = predict(&alone)?.outcome.mixed().iops();
         let times = drives / predicted.outcome.mixed().iops().max(1e-9);

@@ -21,10 +21,10 @@ pub struct Spec {
     pub shape: Option<Shape>,
     /// The policies that the array follows.
     pub policies: Policies,
-    /// Processors: of md its worker threads.
+    /// Processors: of md its worker threads, of this engine its reactors.
     pub cores: u32,
-    /// Each copy of the job has one processor for what it sends, as a thread of fio's has; of md's arrays. Else the load comes from as many
-    /// as it takes.
+    /// Each copy of the job has one processor for what it sends, as a thread of fio's has; of md's arrays. Of this engine's it is one session, which
+    /// one reactor has. Else the load comes from as many as it takes.
     pub by_job: bool,
     /// The load.
     pub job: Job,
@@ -68,9 +68,6 @@ pub enum PredictError {
     /// The load does not fit the array.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The engine runs on one core today.
-    #[error("the engine runs an array on one core: --cores {0} can only be predicted with --as linux-md")]
-    Cores(u32),
     /// More members, cores or requests than make sense.
     #[error("{what} must be from {least} to {most}")]
     Range {
@@ -116,10 +113,16 @@ impl Spec {
         self.cores.max(1)
     }
 
-    pub(super) fn check(&self) -> Result<(), PredictError> {
-        if !matches!(self.policies, Policies::LinuxMd(_)) && self.cores > 1 {
-            return Err(PredictError::Cores(self.cores));
+    /// Processors that requests come to. Sessions of iSCSI are home's, and those of NBD are spread evenly.
+    pub(super) fn visited(&self) -> u32 {
+        match self.policies {
+            Policies::Brindle(Door::Iscsi) => 1,
+            Policies::Brindle(_) if self.by_job => self.processors().min(self.job.numjobs.max(1)),
+            _ => self.processors(),
         }
+    }
+
+    pub(super) fn check(&self) -> Result<(), PredictError> {
         if !(1..=1024).contains(&self.cores) {
             return Err(PredictError::Range { what: "--cores", least: 1, most: 1024 });
         }

@@ -39,6 +39,8 @@ struct Sums {
     /// Indexed by drive.
     drives: Vec<u64>,
     processors: u64,
+    /// Indexed by processor.
+    each: Vec<u64>,
     operations: u64,
 }
 
@@ -55,7 +57,7 @@ impl Stage {
         let add = |_| sim.add_measured_drive(&spec.drive.stations, spec.drive.size);
         let drives = (0..drives).map(add).collect();
         let io = Io::new(Box::new(sim.clone()));
-        let processors = Processors::new(&io, spec.processors());
+        let processors = Processors::new(&io, spec.visited());
         Self { sim, io, drives, processors }
     }
 
@@ -70,9 +72,16 @@ impl Stage {
             return Ok(Standing::Drives(self.alone(), costs::of_jobs(spec, None)));
         };
         let (array, geometry) = self.array(shape, spec, rounds, (&[], Trial::STRIPES))?;
-        let costs = costs::Costs::new(spec.policies, &geometry);
+        let costs = costs::Costs::new(spec.policies, &geometry).shared_by(spec.visited());
         let own = costs::of_jobs(spec, Some(&costs));
-        Ok(Standing::Array(Costly::new(array, self.processors.clone(), costs), own))
+        Ok(Standing::Array(self.costly(array, costs), own))
+    }
+
+    /// An array whose requests cost processor time. What channels carry out of them the engine knows itself.
+    pub(super) fn costly(&self, array: AsMd, costs: costs::Costs) -> Costly<AsMd> {
+        let engine = array.array().clone();
+        let in_channels = move |range, writes| engine.is_for_channels(range, writes);
+        Costly::new(array, self.processors.clone(), costs, in_channels)
     }
 
     /// Runs jobs on what stands there already.
@@ -98,6 +107,13 @@ impl Stage {
         Ok(Predicted {
             busy: after.drives.iter().zip(before.drives).map(|(now, then)| share(now - then)).collect(),
             processor: share(after.processors.saturating_sub(before.processors)),
+            busiest: after
+                .each
+                .iter()
+                .zip(before.each)
+                .map(|(now, then)| share(now.saturating_sub(then)))
+                .max()
+                .unwrap_or(0),
             drives_carry: None,
             digest: self.sim.trace().0,
             operations: after.operations - before.operations,
@@ -112,6 +128,7 @@ impl Stage {
             now: self.io.now().as_nanos(),
             drives: self.drives.iter().map(|drive| self.sim.worked(*drive)).collect(),
             processors: self.processors.worked(spec.processors()),
+            each: self.processors.each(),
             operations: self.drives.iter().map(|drive| self.sim.operations(*drive)).sum(),
         }
     }
@@ -173,3 +190,48 @@ impl Stage {
 
 /// Most bytes of requests in flight.
 const MEMORY: u64 = 4 << 30;
+
+#[cfg(test)]
+mod tests {
+    use brindle_layout::{Layout, Level};
+
+    use super::*;
+    use crate::drive::{parse, shipped};
+    use crate::predict::door::Door;
+    use crate::predict::job;
+
+    /// Requests a second of a RAID 6 of drives that carry more than cores do, without these roles.
+    fn rate(missing: &[u16], cores: u32, rw: &str) -> f64 {
+        let level = Level::Raid6;
+        let shape =
+            Shape { level, layout: Layout::default_for(level), chunk: 64 << 10, members: 12, bitmap: None };
+        let words = [("rw", rw), ("bs", "4k"), ("iodepth", "512")];
+        let spec = Spec {
+            drive: parse("nvme", shipped("nvme").expect("it ships")).expect("a model"),
+            shape: Some(shape),
+            policies: Policies::Brindle(Door::InProcess),
+            cores,
+            by_job: false,
+            job: job(&words).expect("a load"),
+        };
+        let stage = Stage::new(&spec, shape.members);
+        let (array, geometry) =
+            stage.array(&shape, &spec, None, (missing, Trial::STRIPES)).expect("an array");
+        let costs = costs::Costs::new(spec.policies, &geometry).shared_by(spec.visited());
+        let standing = Standing::Array(stage.costly(array, costs), OwnTime::NONE);
+        let job = Job { number_ios: Some(30_000), ..spec.job.clone() };
+        stage.carry_on(&standing, &[job], &spec).expect("a prediction").outcome.mixed().iops()
+    }
+
+    #[test]
+    fn an_array_that_lacks_a_member_gains_nothing_by_a_second_core() {
+        let times = |missing: &[u16], rw| rate(missing, 2, rw) / rate(missing, 1, rw);
+        let whole = times(&[], "randread");
+        assert!((1.9..2.0).contains(&whole), "{whole:.2}");
+        // Home carries all out, and has the lending beside.
+        for rw in ["randread", "randwrite"] {
+            let lacking = times(&[3], rw);
+            assert!((0.9..1.01).contains(&lacking), "{rw}: {lacking:.2}");
+        }
+    }
+}

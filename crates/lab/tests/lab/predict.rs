@@ -70,6 +70,65 @@ fn one_core_carries_what_it_does_and_says_what_it_does_not() {
     assert!(shy.processor < 200 && shy.drives_carry.is_none(), "{}", shy.processor);
 }
 
+/// Drives that carry more than cores do: what several do, beside one.
+#[test]
+fn cores_carry_at_most_so_many_times_as_much() {
+    let words = |rw| [("rw", rw), ("bs", "4k"), ("iodepth", "1024")];
+    for (level, rw, most) in [
+        (Level::Raid0, "randread", 1.0),
+        (Level::Raid0, "randwrite", 1.0),
+        // A copy that goes by its place costs a channel less than home's choice.
+        (Level::Raid10, "randread", 1.05),
+        (Level::Raid5, "randread", 1.0),
+        (Level::Raid6, "randread", 1.0),
+        (Level::Raid5, "randwrite", 1.0),
+        (Level::Raid6, "randwrite", 1.0),
+    ] {
+        let one = Spec { policies: Policies::Brindle(Door::InProcess), ..spec(level, 12, &words(rw)) };
+        let of = |cores| predict(&Spec { cores, ..one.clone() }).expect("a prediction");
+        let (alone, cores) = (of(1).outcome.mixed().iops(), [2, 3]);
+        for (cores, predicted) in cores.map(|cores| (cores, of(cores))) {
+            let times = predicted.outcome.mixed().iops() / alone;
+            let share = times / f64::from(cores);
+            assert!((0.97..most).contains(&share), "{level:?} {rw}: {cores} do {times:.2} times as many");
+            assert!(predicted.is_by_all_cores() && predicted.drives_carry.is_some(), "{predicted:?}");
+        }
+    }
+}
+
+/// The same to the byte as one core.
+#[test]
+fn sessions_that_one_core_has_gain_nothing_by_others() {
+    let reads = [("rw", "randread"), ("bs", "4k"), ("iodepth", "512")];
+    let by = |door, cores, by_job| {
+        let spec = Spec { policies: Policies::Brindle(door), cores, by_job, ..spec(Level::Raid0, 8, &reads) };
+        predict(&spec).expect("a prediction")
+    };
+    let digest = |predicted: Predicted| (predicted.digest, predicted.outcome.ios());
+    let (iscsi, of_two) = (by(Door::Iscsi, 1, false), by(Door::Iscsi, 2, false));
+    assert_eq!((iscsi.processor / 2, of_two.busiest), (of_two.processor, iscsi.busiest));
+    assert!(of_two.drives_carry == iscsi.drives_carry && !of_two.is_by_all_cores());
+    assert_eq!(digest(iscsi), digest(of_two));
+    let tcp = |cores, by_job| digest(by(Door::Tcp, cores, by_job));
+    assert_eq!(tcp(1, false), tcp(4, true), "a job is one session");
+    assert!(tcp(4, false).1 > 0 && tcp(4, false) != tcp(1, false));
+}
+
+#[test]
+fn what_drives_limit_is_the_same_on_more_cores() {
+    for (name, level, rw, bs) in [
+        ("hdd-7200", Level::Raid5, "randread", "4k"),
+        ("hdd-7200", Level::Raid1, "randwrite", "4k"),
+        ("evo850", Level::Raid10, "randread", "64k"),
+    ] {
+        let words = [("rw", rw), ("bs", bs), ("iodepth", "64")];
+        let one =
+            Spec { drive: drive(name), policies: Policies::Brindle(Door::Tcp), ..spec(level, 4, &words) };
+        let [one, four] = [1, 4].map(|cores| iops(&Spec { cores, ..one.clone() }));
+        assert!((four / one - 1.0).abs() < 0.02, "{name} {rw}: {four:.0} beside {one:.0}");
+    }
+}
+
 #[test]
 fn mirrors_write_twice_and_read_from_both() {
     let one = iops(&Spec { shape: None, ..spec(Level::Raid1, 1, &WRITES) });
@@ -193,8 +252,10 @@ fn md_reads_whole_and_stays_with_the_first_idle_copy() {
 
 #[test]
 fn what_can_not_be_is_refused() {
-    let cores = Spec { cores: 2, ..spec(Level::Raid5, 4, &WRITES) };
-    assert!(matches!(predict(&cores), Err(PredictError::Cores(2))));
+    for cores in [0, 1025] {
+        let spec = Spec { cores, policies: Policies::Brindle(Door::Tcp), ..spec(Level::Raid5, 4, &WRITES) };
+        assert!(matches!(predict(&spec), Err(PredictError::Range { what: "--cores", .. })), "{cores}");
+    }
     assert!(matches!(predict(&spec(Level::Raid6, 2, &WRITES)), Err(PredictError::Geometry(_))));
     assert!(job(&[("rw", "sideways")]).is_err());
 }

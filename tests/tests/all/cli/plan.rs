@@ -36,10 +36,37 @@ fn a_published_table_comes_out_exactly() {
         .ok()
         .text();
     let row = all.lines().find(|line| line.contains("raid6")).expect("RAID 6");
-    assert_eq!(row, "4,raid6,2+2,4,200,0,,800,,400,200,2,1,1,5.56,,,,,,,,0,,,,,");
+    assert_eq!(row, "4,raid6,2+2,4,200,0,,800,,400,200,2,1,1,5.56,,,,,,,,0,,,,,,1");
     assert!(
-        all.starts_with(HEAD.trim_end()) && all.lines().all(|line| line.matches(',').count() == 27),
+        all.starts_with(HEAD.trim_end()) && all.lines().all(|line| line.matches(',').count() == 28),
         "{all}"
+    );
+}
+
+#[test]
+fn the_cores_that_drives_need_are_told() {
+    let flags = "--drives 12 --size 400GB --iops 350000/80000 --mb-s 2800/1900";
+    let report = plan(&format!("{flags} --json --limit 100")).json();
+    let cores = |level: &str, config: &str| one(&report, level, config)["cores"].as_u64();
+    // 4.2 million reads a second, each 6.6 us by NBD.
+    assert_eq!([cores("raid6", "10+2"), cores("raid0", "12")], [Some(28); 2]);
+    assert_eq!([cores("raidz2", "10+2"), cores("raid60", "2x(4+2)")], [None; 2]);
+    let text = plan(flags).ok().text();
+    assert!(
+        text.contains("cores") && text.contains("note: no number of cores makes arrays of arrays"),
+        "{text}"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let job = dir.path().join("load.fio");
+    fs::write(&job, "[writes]\nrw=randwrite\nbs=4k\niodepth=256\n").unwrap();
+    let report = plan(&format!("{flags} --levels 6 --json --workload {}", name(&job))).json();
+    let raid6 = one(&report, "raid6", "10+2");
+    let iops = raid6["workload_iops"].as_f64().unwrap();
+    assert_eq!(raid6["cores"].as_f64(), Some((iops * 17.448e-6).ceil()), "{iops} writes a second");
+    let disks = plan("--drives 12 --size 4TB --iops 200 --mb-s 200 --levels 6,60 --json").json();
+    assert_eq!(
+        [one(&disks, "raid6", "10+2"), one(&disks, "raid60", "2x(4+2)")].map(|one| one["cores"].as_u64()),
+        [Some(1); 2]
     );
 }
 

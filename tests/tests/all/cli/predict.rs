@@ -28,8 +28,8 @@ fn a_prediction_has_all_figures_and_is_the_same_again() {
     );
     assert_eq!(report, program::brindle(words(ASKED, "evo850")).json());
     program::brindle(words(ASKED, "evo")).refused(1, &["evo: no model of this name", "evo850, p3700"]);
-    program::brindle(words(&ASKED.replace("--as linux-md --kernel 4.11", "--cores 2"), "evo850"))
-        .refused(2, &["--cores 2"]);
+    program::brindle(words(&ASKED.replace("--as linux-md --kernel 4.11", "--cores 0"), "evo850"))
+        .refused(2, &["--cores must be from 1 to 1024"]);
     let two = ASKED.replace("--members 4 --level 10 --layout n2", "--members 2 --level 6");
     program::brindle(words(&two, "evo850")).refused(2, &["raid6"]);
 }
@@ -51,6 +51,12 @@ fn md_is_that_of_a_kernel_and_a_core_is_no_more_than_whole() {
     assert!(text.contains("one core carries no more: the drives would"), "{text}");
     assert!(text.contains("as brindle, by NBD over TCP;"), "{text}");
     assert_eq!((&ours["door"], &usual["door"]), (&"tcp".into(), &Value::Null));
+    let two = of("--as brindle --cores 2");
+    assert!((1.8..2.0).contains(&(iops(&two) / iops(&ours))), "{two}");
+    let text = program::brindle(words(flags, "--cores=2")).ok().text();
+    assert!(text.contains("2 cores carry no more: the drives would"), "{text}");
+    let text = program::brindle(words(&format!("{flags} --cores 2"), "--door=iscsi")).ok().text();
+    assert!(text.contains("one core of 2 carries no more"), "{text}");
     assert!(program::brindle(words(flags, "--kernel=six")).ended(2).err.contains("no version of Linux"));
 }
 

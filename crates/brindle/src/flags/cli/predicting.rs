@@ -95,8 +95,8 @@ pub(crate) struct Simulate {
     /// Requests in flight of each job
     #[arg(long, value_name = "COUNT", default_value = "1", conflicts_with = "jobs")]
     pub(crate) iodepth: String,
-    /// Jobs that do the same at once. With --as linux-md each job has one processor to send its requests [default: one job, with as many
-    /// processors as it needs]
+    /// Jobs that do the same at once. With --as linux-md each job has one processor to send its requests; with --as brindle it is one session,
+    /// which one of --cores has [default: one job, with as many processors and sessions as it needs]
     #[arg(long, value_name = "COUNT", conflicts_with = "jobs")]
     pub(crate) numjobs: Option<String>,
     /// Implementation whose policies and processor time the array has
@@ -111,7 +111,7 @@ pub(crate) struct Simulate {
     /// How md's RAID 10 chooses the copy that it reads: in place of --kernel 5.3, or of the default
     #[arg(long, value_name = "HOW")]
     pub(crate) read_balance: Option<Balance>,
-    /// Processors; of md the worker threads of its parity
+    /// Processors: of Brindle its reactors, of md the worker threads of its parity
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub(crate) cores: u32,
     /// Report as JSON
@@ -231,7 +231,7 @@ pub(crate) struct Sweep {
     /// How md's RAID 10 chooses the copy that it reads: in place of --kernel 5.3, or of the default
     #[arg(long, value_name = "HOW", conflicts_with = "destroy")]
     pub(crate) read_balance: Option<Balance>,
-    /// Processors; of md the worker threads of its parity
+    /// Processors: of Brindle its reactors, of md the worker threads of its parity
     #[arg(long, value_name = "COUNT", default_value_t = 1, conflicts_with = "destroy")]
     pub(crate) cores: u32,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! The columns of a plan: heads, their meaning, the format of figures.
 
 /// Two lines of heads.
-pub(super) const HEADS: [(&str, &str); 21] = [
+pub(super) const HEADS: [(&str, &str); 22] = [
     ("", "disks"),
     ("", "level"),
     ("", "config"),
@@ -13,6 +13,7 @@ pub(super) const HEADS: [(&str, &str); 21] = [
     ("seq. read", "MB/s"),
     ("seq. write", "MB/s"),
     ("formulas", "differ by %"),
+    ("", "cores"),
     ("tole-", "rates"),
     ("loss on", "double"),
     ("loss on", "triple"),
@@ -35,6 +36,7 @@ const COLUMNS: [&str; HEADS.len() - 3] = [
     "long reads in order, in a million bytes a second",
     "the same for writes",
     "by how much the simulator is above (+) or below (-) the formulas, column by column",
+    "of a server that carries the load by NBD over TCP; without a load, any of these figures",
     "drives that may fail, whichever they are, without loss of data",
     "share of the pairs of drives whose failure at once loses data",
     "the same for three drives",
@@ -98,7 +100,7 @@ mod tests {
     fn columns_are_explained_in_their_order() {
         let all = columns(&[true; HEADS.len()]);
         assert_eq!(all.len(), COLUMNS.len());
-        for (line, starts) in [(0, "net TB"), (8, "tolerates"), (15, "loses data 1 in")] {
+        for (line, starts) in [(0, "net TB"), (8, "cores"), (9, "tolerates"), (16, "loses data 1 in")] {
             assert_eq!(all[line].0, starts);
         }
         assert!(columns(&[false; HEADS.len()]).is_empty());

@@ -2,6 +2,7 @@
 
 mod chunk;
 mod columns;
+mod cores;
 mod create;
 mod drives;
 mod loss_probability;
@@ -92,6 +93,7 @@ pub(crate) fn plan(args: &PlanFlags) -> Result<(), Failure> {
         let set = ArraySettings { chunk: args.terms.chunk, bitmap: args.terms.bitmap_chunk };
         notes.extend(simulated::fill(&mut rows, &kinds, asked.as_ref(), set)?);
     }
+    notes.extend(cores::fill(&mut rows, asked.as_ref(), args.terms.chunk).filter(|_| reported));
     notes.extend(loss_probability::fill(&mut rows, &kinds, &terms, &args.likelihood)?);
     let needs = needs(args);
     let total = rows.len();

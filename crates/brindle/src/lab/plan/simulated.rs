@@ -193,7 +193,8 @@ fn with_bitmap(
     Ok(predict(&spec)?.outcome.mixed())
 }
 
-fn shape(part: &Part, chunk: u64) -> Shape {
+/// One group of a part.
+pub(super) fn shape(part: &Part, chunk: u64) -> Shape {
     let (level, layout) = match part.scheme {
         Scheme::Stripe => (Level::Raid0, None),
         Scheme::Mirror => (Level::Raid1, None),

@@ -86,7 +86,8 @@ pub(super) fn text(spec: &Spec, predicted: &Predicted) -> String {
     if let Some(times) = predicted.drives_carry {
         let _ = writeln!(
             text,
-            "  one core carries no more: the drives would {times:.1} times as much, {:.0} IOPS",
+            "  {}: the drives would {times:.1} times as much, {:.0} IOPS",
+            no_more(spec.cores, predicted.is_by_all_cores()),
             all.iops() * times
         );
     }
@@ -96,6 +97,17 @@ pub(super) fn text(spec: &Spec, predicted: &Predicted) -> String {
         let _ = writeln!(text, "  extrapolated: {why}");
     }
     text
+}
+
+/// The cores that are the limit, for people.
+fn no_more(cores: u32, all: bool) -> String {
+    match (cores, all) {
+        (1, _) => "one core carries no more".to_owned(),
+        (_, true) => format!("{cores} cores carry no more"),
+        (_, false) => {
+            format!("one core of {cores} carries no more, and the load does not come to all of them")
+        }
+    }
 }
 
 /// Parts of the load that the drive's model was not fitted to.

@@ -62,6 +62,11 @@ impl AsMd {
 }
 
 impl AsMd {
+    /// The array itself.
+    pub(super) fn array(&self) -> &Array {
+        &self.array
+    }
+
     /// Reads are cut at multiples of `chunk` from now on, if there is one.
     pub(super) fn cut_at(self, chunk: Option<u64>) -> Self {
         Self { cut: chunk, ..self }

@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_reactor_is_held_that_has_no_turn_while_something_waits_for_it() {
-        let at = |seconds| Instant::from_nanos(seconds * 1_000_000_000);
+        let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
         let held = Held::default().look(at(1), 5, true);
         assert_eq!(held.look(at(2), 5, true).look(at(3), 5, true).since, Some(at(1)));
         assert_eq!(held.look(at(2), 6, true).since, Some(at(2)), "it had a turn");
