@@ -22,6 +22,9 @@ use crate::core::Core;
 use crate::lineage::WeakLineage;
 use crate::placement::{Family, Placement};
 
+/// Memory for parity is the array's at home; a channel has as much again divided by this, or what its widest step needs.
+const SCRATCH_SHARE: usize = 4;
+
 impl Running {
     /// The number of members that the array lacks, which is on record, if every byte of the others can be read as it is, and home does nothing
     /// else for such a read either. Most of it are counts, since this is asked with each change of a member.
@@ -79,7 +82,12 @@ impl Running {
         let family = self.placement.one().ok()?;
         let buckets = || Arc::clone(core.keeper.channels.leases.buckets());
         let buckets = family.locks().map(|_| buckets());
-        let scratch = if matches!(family, Family::Parity(_)) { core.scratch.capacity() } else { 0 };
+        let scratch = match family {
+            Family::Parity(_) => {
+                Family::scratch_bytes(&self.geometry, core.scratch.capacity() / SCRATCH_SHARE)
+            }
+            _ => 0,
+        };
         Some(PlannedWrites { part: leased_part(core)?, buckets, scratch })
     }
 
