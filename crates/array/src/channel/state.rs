@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use brindle_io::sync::Notify;
-use brindle_io::{Io, Loan, OpSpan};
+use brindle_io::{Io, Loan, MemberId, OpSpan};
 
 use super::open::OpenChannel;
 use super::settlements::Settlements;
@@ -123,6 +123,14 @@ impl Channel {
         if self.is_over.get() && self.writing.get() == 0 && self.orphaned.get() == 0 {
             self.telling.tell(Tell::Gone);
         }
+    }
+
+    /// Devices that have not answered so many operations which were given up.
+    pub(super) fn unanswered(&self) -> Vec<(MemberId, usize)> {
+        let open = self.last.borrow().upgrade();
+        let ports = open.iter().flat_map(|open| &open.ports);
+        let left = ports.map(|port| (port.device, self.io.orphans(port.id)));
+        left.filter(|(_, left)| *left > 0).collect()
     }
 
     /// Home listens.

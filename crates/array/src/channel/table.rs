@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use brindle_io::{Io, Loan};
+use brindle_io::{Io, Loan, MemberId};
 use brindle_volume::Ticket;
 
 use super::settling::to_home;
@@ -41,6 +41,12 @@ impl ChannelTable {
     /// Requests that its channels have carried out so far.
     pub fn requests(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.requests)
+    }
+
+    /// Devices, by the numbers of their home, that have not answered so many operations which were given up: writes among them may still land.
+    pub fn unanswered(&self) -> Vec<(MemberId, usize)> {
+        let channels: Vec<Rc<Channel>> = self.channels.borrow().values().filter_map(Weak::upgrade).collect();
+        channels.iter().flat_map(|channel| channel.unanswered()).collect()
     }
 
     /// The channel of an array; `None` if the ticket is none of an array's.

@@ -20,7 +20,7 @@ pub(crate) mod search;
 mod truncated;
 
 use std::cell::{Cell, RefCell};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -271,6 +271,14 @@ impl World {
         self.let_go_of(&new);
     }
 
+    /// Tells of devices that have not answered so many operations of other threads, which have ended.
+    pub(crate) fn tell_left_elsewhere(&self, left: &[(MemberId, usize)]) {
+        for device in &*self.devices.borrow() {
+            let of_it = left.iter().filter(|(id, _)| *id == device.id);
+            tell_left(&device.path, of_it.map(|(_, left)| left).sum());
+        }
+    }
+
     /// Ends every task, and lets the devices go. Dropping the world does it, too. Values that tasks hold are dropped here, not before.
     pub(crate) fn end(&self) {
         if self.ended.replace(true) {
@@ -280,15 +288,18 @@ impl World {
         // Operations that were never answered.
         for device in &*self.devices.borrow() {
             emulate::tell(&self.emulated, &device.path, device.id);
-            let left = self.io.orphans(device.id);
-            if left > 0 {
-                tracing::warn!(
-                    "{}: has not answered {left} operations, which are left to the kernel: writes among them may still \
-                     land",
-                    device.path.display()
-                );
-            }
+            tell_left(&device.path, self.io.orphans(device.id));
         }
+    }
+}
+
+/// Tells of operations that were never answered.
+fn tell_left(path: &Path, left: usize) {
+    if left > 0 {
+        tracing::warn!(
+            "{}: has not answered {left} operations, which are left to the kernel: writes among them may still land",
+            path.display()
+        );
     }
 }
 

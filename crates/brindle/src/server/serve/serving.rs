@@ -49,7 +49,7 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.crew.iter().for_each(Crew::end);
         self.world.end();
-        self.crew.iter().for_each(Crew::join);
+        self.crew.iter().for_each(|crew| self.world.tell_left_elsewhere(&crew.join()));
     }
 }
 

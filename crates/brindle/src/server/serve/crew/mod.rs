@@ -15,7 +15,7 @@ use brindle_export::nbd::{Away, HOME, Outpost, Post, Posting};
 use brindle_host::opening::Cores;
 use brindle_host::status::ReactorStatus;
 use brindle_host::{Any, Reactors, mailbox};
-use brindle_io::{Berth, Io, ThreadClock, pin_to};
+use brindle_io::{Berth, Io, MemberId, ThreadClock, pin_to};
 use brindle_volume::Distant;
 
 use crate::base::cores;
@@ -31,10 +31,13 @@ const END: Duration = Duration::from_secs(2);
 pub(super) struct Crew {
     pub(super) away: Rc<Away<Any>>,
     pub(super) reactors: Reactors,
-    /// Threads that have begun, and the word of each that it has ended.
+    /// Threads that have begun, and the word of each that it has ended, with the devices that have not answered all it asked.
     begun: usize,
-    ended: Receiver<()>,
+    ended: Receiver<Unanswered>,
 }
+
+/// Devices that have not answered so many operations of a thread that has ended.
+type Unanswered = Vec<(MemberId, usize)>;
 
 /// A thread that has begun.
 struct Begun {
@@ -86,16 +89,19 @@ impl Crew {
         self.away.end();
     }
 
-    /// Waits until they have ended, though not for ever: one of them may wait for what this thread does no more.
-    pub(super) fn join(&self) {
-        let until = Instant::now() + END;
+    /// Waits until they have ended, though not for ever: one of them may wait for what this thread does no more. Gives the devices that
+    /// have not answered all that they were asked.
+    pub(super) fn join(&self) -> Unanswered {
+        let (until, mut unanswered) = (Instant::now() + END, Vec::new());
         for _ in 0..self.begun {
             let left = until.saturating_duration_since(Instant::now());
-            if self.ended.recv_timeout(left).is_err() {
+            let Ok(devices) = self.ended.recv_timeout(left) else {
                 tracing::warn!("a reactor has not ended in time");
-                return;
-            }
+                break;
+            };
+            unanswered.extend(devices);
         }
+        unanswered
     }
 }
 
@@ -132,7 +138,7 @@ fn reactors(
 }
 
 /// Begins a thread with a reactor.
-fn begin(berth: Berth, core: Option<u16>, config: Config, end: Sender<()>) -> Result<Begun, Failure> {
+fn begin(berth: Berth, core: Option<u16>, config: Config, end: Sender<Unanswered>) -> Result<Begun, Failure> {
     let number = berth.number();
     let (tell, told) = mpsc::channel();
     let run = move || {
@@ -140,16 +146,17 @@ fn begin(berth: Berth, core: Option<u16>, config: Config, end: Sender<()>) -> Re
         if let Some(core) = core {
             pin(core);
         }
+        let mut unanswered = Vec::new();
         match start(berth) {
             Ok((io, begun, (next, channels), watch)) => {
                 let _ = tell.send(Ok(begun));
-                serve(&io, config, &next, channels);
+                unanswered = serve(&io, config, &next, channels);
                 io.shutdown();
                 drop(watch);
             }
             Err(why) => drop(tell.send(Err(why))),
         }
-        let _ = end.send(());
+        let _ = end.send(unanswered);
     };
     let thread = Builder::new().name(format!("reactor-{number}")).spawn(run);
     thread.map_err(|source| Failure::system(format!("reactor {number} has no thread"), source))?;
@@ -170,15 +177,21 @@ fn start(berth: Berth) -> Result<Started, Failure> {
     Ok((io, Begun { post, clock, own }, (next, channels), watch))
 }
 
-/// Serves the sessions that are posted here, until all are to end.
-fn serve(io: &Io, config: Config, next: &mailbox::Receiver<Posting>, channels: Rc<ChannelTable>) {
-    let of = io.clone();
+/// Serves the sessions that are posted here, until all are to end. Gives the devices that have not answered all that they were asked.
+fn serve(
+    io: &Io,
+    config: Config,
+    next: &mailbox::Receiver<Posting>,
+    channels: Rc<ChannelTable>,
+) -> Unanswered {
+    let (of, all) = (io.clone(), Rc::clone(&channels));
     let volume = Box::new(move |distant: Distant| Any::Away(Channeled::new(&of, distant, &channels)));
     let outpost = Outpost::new(io, config, volume);
     io.block_on(async {
         while outpost.take(next.next().await) {}
         outpost.stop().await;
     });
+    all.unanswered()
 }
 
 fn pin(core: u16) {
