@@ -73,7 +73,7 @@ impl Running {
 }
 
 impl Running {
-    /// Whether and how channels write: where each byte goes to some members, once each. Home does what needs more than that.
+    /// Whether and how channels write: while the array lacks nothing, and no observer is to see what members get.
     fn planned_writes(&self) -> Option<PlannedWrites> {
         let core = &self.core;
         if core.members.lost() > 0 || core.config.is_read_only() || core.intent.is_observed() {

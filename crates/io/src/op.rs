@@ -294,6 +294,34 @@ pub enum OpError {
     Disconnected,
 }
 
+impl OpError {
+    /// Errors that have no errno.
+    pub const PLAIN: [Self; 8] = [
+        Self::Gone,
+        Self::OutOfRange,
+        Self::Truncated,
+        Self::NoSpace,
+        Self::TimedOut,
+        Self::Unsupported,
+        Self::Cancelled,
+        Self::Disconnected,
+    ];
+
+    /// A number for [`OpError::of_code`]: errors go from one thread to another as part of a word.
+    pub fn code(self) -> u32 {
+        match self {
+            Self::Medium(errno) => 1 << 31 | errno.unsigned_abs(),
+            plain => Self::PLAIN.iter().position(|&one| one == plain).unwrap_or_default() as u32,
+        }
+    }
+
+    /// The error of a code.
+    pub fn of_code(code: u32) -> Self {
+        let errno = (code & !(1 << 31)) as i32;
+        Self::PLAIN.get(code as usize).copied().unwrap_or(Self::Medium(errno))
+    }
+}
+
 /// A reactor's answer: bytes moved (or the new socket's number), or why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {

@@ -154,35 +154,15 @@ const PLAIN: [VolumeError; 9] = [
     VolumeError::Stopping,
 ];
 
-/// Errors of members without more to say.
-const OF_MEMBERS: [OpError; 8] = [
-    OpError::Gone,
-    OpError::OutOfRange,
-    OpError::Truncated,
-    OpError::NoSpace,
-    OpError::TimedOut,
-    OpError::Unsupported,
-    OpError::Cancelled,
-    OpError::Disconnected,
-];
-
 /// The word of an answer.
 pub fn word(done: Result<(), VolumeError>) -> u64 {
     match done {
         Ok(()) => OK,
         Err(VolumeError::Member { role, error }) => {
-            let kind = match error {
-                OpError::Medium(errno) => u64::from(errno.unsigned_abs()) << 33,
-                other => (1 + position(&OF_MEMBERS, &other)) << 8,
-            };
-            MEMBER | kind | role.map_or(0, |role| u64::from(role) << 16 | 1 << 32)
+            MEMBER | u64::from(error.code()) << 8 | role.map_or(0, |role| u64::from(role) << 40 | 1 << 56)
         }
-        Err(plain) => 1 + position(&PLAIN, &plain),
+        Err(plain) => 1 + PLAIN.iter().position(|other| *other == plain).unwrap_or_default() as u64,
     }
-}
-
-fn position<T: PartialEq>(all: &[T], one: &T) -> u64 {
-    all.iter().position(|other| other == one).unwrap_or_default() as u64
 }
 
 /// The meaning of an answer that is none of a compare and write, or of a look at allocation.
@@ -191,12 +171,8 @@ fn read_word(word: u64) -> Result<(), VolumeError> {
         return Ok(());
     }
     if word & 0xff == MEMBER {
-        let role = (word >> 32 & 1 == 1).then_some((word >> 16) as u16);
-        let error = match OF_MEMBERS.get((word >> 8 & 0xff).wrapping_sub(1) as usize) {
-            Some(error) => *error,
-            None => OpError::Medium((word >> 33) as i32),
-        };
-        return Err(VolumeError::Member { role, error });
+        let role = (word >> 56 & 1 == 1).then_some((word >> 40) as u16);
+        return Err(VolumeError::Member { role, error: OpError::of_code((word >> 8) as u32) });
     }
     Err(*PLAIN.get((word & 0xff) as usize - 1).unwrap_or(&VolumeError::Stopping))
 }
@@ -325,7 +301,7 @@ mod tests {
         for error in PLAIN {
             assert_eq!(read_word(word(Err(error))), Err(error));
         }
-        for error in OF_MEMBERS.into_iter().chain([OpError::Medium(5), OpError::Medium(121)]) {
+        for error in OpError::PLAIN.into_iter().chain([OpError::Medium(5), OpError::Medium(121)]) {
             for role in [None, Some(0), Some(u16::MAX)] {
                 let error = VolumeError::Member { role, error };
                 assert_eq!(read_word(word(Err(error))), Err(error));

@@ -1,4 +1,5 @@
-//! Channels: an array on reactors that are not its home. They read and write it while it is whole and in sync; all else goes home.
+//! Channels: an array on reactors that are not its home. They read what its members have, and write while it is whole and in sync; all else
+//! goes home.
 //!
 //! [`crate::channels`] is home's side, and has the state that both share. Here are: the copy of an array's state, and what changes it
 //! (`state`); its ports (`open`); `reads` and `writes`; `leases`, without which nothing is written. Members that have refused a write are

@@ -33,7 +33,7 @@ pub(super) struct OpenChannel {
     pub(super) ports: Vec<Port>,
     /// `None`: home writes.
     pub(super) leases: Option<HeldLeases>,
-    /// Bytes that writes of this reactor have.
+    /// Bytes that writes of this reactor have, where there are copies.
     pub(super) rows: RangeLock,
     /// No other of the channel has it.
     pub(super) number: usize,

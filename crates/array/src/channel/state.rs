@@ -22,7 +22,7 @@ pub(crate) struct Channel {
     /// With operations of its own.
     pub(super) io: Io,
     pub(super) seed: Seed,
-    /// The copy of the members' states: of a whole array, or `None`. It changes between two polls of other tasks, when home asks to look.
+    /// The copy of the members' states; `None`: home does everything. It changes between two polls of other tasks, when home asks to look.
     pub(super) open: RefCell<Option<Rc<OpenChannel>>>,
     /// The last that was open: writes may be under way there after it was closed.
     pub(super) last: RefCell<Weak<OpenChannel>>,

@@ -1,9 +1,13 @@
-//! Writes in a channel: each byte to all members that have it, where home has lent the part of the array.
+//! Writes in a channel, where home has lent the part of the array.
 //!
-//! Nothing is judged here. A write that did not come to a good end is carried out once more by home, whole, before anybody has an answer.
-//! That gives each member the same bytes again, and home decides what becomes of one that does not take them. Before the rows are let go, home
-//! knows that copies may differ there, since it may refuse the request by then. It also knows of writes that were given up and may still
-//! land: it sends nothing more to such a member until then.
+//! Nothing is judged here. Without parity each byte goes to all members that have it. Such a write that did not come to a good end is carried
+//! out once more by home, whole, before anybody has an answer. That gives each member the same bytes again, and home decides what becomes of
+//! one that does not take them. Before the rows are let go, home knows that copies may differ there, since it may refuse the request by then.
+//!
+//! Rows with parity are written by [`Parity`](crate::data::parity::Parity), with the channel's core. Home settles those that members have
+//! refused (`settling.rs`).
+//!
+//! In either case home knows of writes that were given up and may still land: it sends nothing more to such a member until then.
 
 use core::ops::Range;
 use std::rc::Rc;

@@ -1,8 +1,9 @@
 //! Channels of an array as its home knows them: who has one, what they were told, and whether all have taken it.
 //!
 //! Home has the array: all changes, all decisions, all records. A reactor beside it may have a *channel* of the array ([`crate::channel`]): a
-//! port of each member on its own ring, and a copy of the states of members. The copy is of a whole array, or there is none: while a
-//! member is missing, slow or has bad blocks, while writes that were given up may still land, and so on ([`crate::whole`]), all requests go home.
+//! port of each member on its own ring, and a copy of the states of members. While a
+//! member is slow or has bad blocks, while writes that were given up may still land, and so on ([`crate::whole`]), there is no copy, and all
+//! requests go home. Members that are missing are not in it: home does what needs their bytes, and all writes.
 
 pub(crate) mod leases;
 pub(crate) mod rows;

@@ -94,7 +94,7 @@ impl Tell {
             Self::Waits(device, age) => (6, u64::from(device) | u64::from(age) << 24),
             Self::Differs(unit) => (7, unit),
             Self::At(place) => (8, place),
-            Self::Refused(device, why) => (9, u64::from(device) | code(why) << 24),
+            Self::Refused(device, why) => (9, u64::from(device) | u64::from(why.code()) << 24),
             Self::Settle(number, len) => (10, u64::from(number) | len << SETTLE_BITS),
         };
         kind | value << 8
@@ -112,42 +112,17 @@ impl Tell {
             6 => Self::Waits((value & 0xff_ffff) as u32, (value >> 24) as u32),
             7 => Self::Differs(value),
             8 => Self::At(value),
-            9 => Self::Refused((value & 0xff_ffff) as u32, error(value >> 24)),
+            9 => Self::Refused((value & 0xff_ffff) as u32, OpError::of_code((value >> 24) as u32)),
             10 => Self::Settle((value & (u64::from(SETTLE_NUMBERS) - 1)) as u32, value >> SETTLE_BITS),
             _ => Self::Gone,
         }
     }
 }
 
-/// Errors without a number of their own, by their code.
-const ERRORS: [OpError; 8] = [
-    OpError::Gone,
-    OpError::OutOfRange,
-    OpError::Truncated,
-    OpError::NoSpace,
-    OpError::TimedOut,
-    OpError::Unsupported,
-    OpError::Cancelled,
-    OpError::Disconnected,
-];
-/// Codes from here on are the medium's, with the number of the error above.
-const MEDIUM: u64 = 0xff;
-
-fn code(why: OpError) -> u64 {
-    match why {
-        OpError::Medium(errno) => MEDIUM | u64::from(errno as u16) << 8,
-        other => ERRORS.iter().position(|&error| error == other).unwrap_or(0) as u64,
-    }
-}
-
-fn error(code: u64) -> OpError {
-    let medium = OpError::Medium((code >> 8) as i32);
-    ERRORS.get((code & 0xff) as usize).copied().unwrap_or(medium)
-}
-
-/// Numbers of writes that are being settled, which are used in turn.
+/// Numbers of writes that are being settled, which are used in turn: more than there can be at a time. The bits above are for the length, of a
+/// window of rows.
 pub(crate) const SETTLE_NUMBERS: u32 = 1 << SETTLE_BITS;
-const SETTLE_BITS: u32 = 12;
+const SETTLE_BITS: u32 = 24;
 
 const PART_BITS: u32 = 20;
 /// Most parts that an array is divided into for leases: with more of them home writes.
@@ -330,4 +305,28 @@ pub(crate) struct Seed {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn home_is_told_what_a_channel_says() {
+        let device = (1 << 24) - 1;
+        let refused = OpError::PLAIN.into_iter().chain([OpError::Medium(5), OpError::Medium(121)]);
+        let all = refused.map(|why| Tell::Refused(device, why)).chain([
+            Tell::Gone,
+            Tell::Wants(MOST_PARTS - 1),
+            Tell::GivesBack(MOST_PARTS - 1, (1 << 30) - 1),
+            Tell::Freed,
+            Tell::Orphans(device),
+            Tell::Landed(device),
+            Tell::Waits(device, u32::MAX),
+            Tell::Differs((1 << 48) - 1),
+            Tell::At((1 << 56) - 1),
+            Tell::Settle(SETTLE_NUMBERS - 1, u64::from(u32::MAX)),
+        ]);
+        all.for_each(|tell| assert_eq!(Tell::of(tell.word()), tell));
+    }
 }

@@ -84,7 +84,7 @@ pub struct ReactorStatus {
     pub sessions: usize,
     /// Requests that it has handed to home so far.
     pub forwarded: u64,
-    /// Requests that it has carried out itself so far, of arrays that are whole.
+    /// Requests that it has carried out itself so far, of arrays.
     pub carried_out: u64,
     /// Seconds for which it has taken nothing that home sent it, though it could: a debugger holds it, say. What relies on its answers waits.
     pub held_for: u64,

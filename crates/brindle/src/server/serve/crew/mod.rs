@@ -1,4 +1,4 @@
-//! The reactors of a server beside the first: threads that have sessions of clients, whose requests the first one carries out.
+//! The reactors of a server beside the first: threads that have sessions of clients, carry out what they can, and hand the rest to the first.
 
 mod load;
 
