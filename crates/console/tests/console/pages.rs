@@ -139,9 +139,7 @@ fn a_console_that_ends_and_a_cookie_that_is_nobodys_are_told() {
     let Some(browser) = or_skip(Browser::start()) else { return };
     let Some(place) = or_skip(Place::new()) else { return };
     let console = place.console(&[]);
-    browser.go(&format!("{}/login", console.base()));
-    browser.keys(&"0".repeat(64));
-    browser.keys(ENTER);
+    browser.give(&console, &"0".repeat(64));
     browser.wait("document.getElementById('wrong')");
     browser.sign_in(&console);
     browser.wait("document.querySelector('h1').textContent == 'Nothing is served'");

@@ -3,13 +3,14 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use brindle_testkit::skip::{Missing, find};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::world::{Console, until};
+use crate::world::{Console, PATIENCE};
 
 /// The key that goes to the next thing that takes keys.
 pub(crate) const TAB: &str = "\u{e004}";
@@ -37,7 +38,7 @@ impl Browser {
             line.split_once("successfully on port ")?.1.trim_end_matches('.').parse().ok()
         });
         // It goes on to say things, which somebody has to read.
-        std::thread::spawn(move || lines.for_each(drop));
+        thread::spawn(move || lines.for_each(drop));
         let profile = tempfile::tempdir().unwrap();
         let mut browser = Self {
             driver,
@@ -121,10 +122,15 @@ impl Browser {
         self.post("/execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// Tries until the script's expression holds.
+    /// Tries until the script's expression holds; where it never does, the page is told.
     #[track_caller]
     pub(crate) fn wait(&self, expression: &str) {
-        until(expression, || self.run(&format!("return Boolean({expression})")).as_bool().filter(|is| *is));
+        const PAGE: &str = "return [location.pathname, document.activeElement?.id, document.body.innerText]";
+        let begun = Instant::now();
+        while self.run(&format!("return Boolean({expression})")) != true {
+            assert!(begun.elapsed() < PATIENCE, "{expression}: not within {PATIENCE:?}: {}", self.run(PAGE));
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Keys as a person presses them.
@@ -149,10 +155,19 @@ impl Browser {
         panic!("{id} is not reached by keys");
     }
 
-    pub(crate) fn sign_in(&self, console: &Console) {
+    /// Gives the token at the page for it. Its field has the keys once the page was drawn, which may be after it was loaded.
+    #[track_caller]
+    pub(crate) fn give(&self, console: &Console, token: &str) {
         self.go(&format!("{}/login", console.base()));
-        self.keys(&console.token);
+        self.wait("document.activeElement?.id == 'token'");
+        self.keys(token);
+        self.wait(&format!("document.getElementById('token').value.length == {}", token.len()));
         self.keys(ENTER);
+    }
+
+    #[track_caller]
+    pub(crate) fn sign_in(&self, console: &Console) {
+        self.give(console, &console.token);
         self.wait("document.querySelector('.hero')");
     }
 
