@@ -16,4 +16,4 @@ pub mod tls;
 
 pub use gate::Gate;
 pub use rates::Rates;
-pub use session::{Config, ConnectionStats, Counters, Security};
+pub use session::{Config, ConnectionStats, Counters, MemoryShare, Security};

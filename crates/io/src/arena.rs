@@ -239,12 +239,20 @@ pub(crate) struct Arenas {
     bytes: Cell<usize>,
     /// When arenas are next checked for disuse; [`NEVER`] as long as no buffer is given back.
     pub(crate) next_look: Cell<Instant>,
+    /// Another executor waits for what is unused: it ends in this turn.
+    pub(crate) is_wanted: Cell<bool>,
 }
 
 impl Arenas {
     pub(crate) fn new(registrar: Box<dyn Registrar>) -> Self {
         let (free, numbers, bytes) = Default::default();
-        Self { registrar, free, numbers, bytes, next_look: Cell::new(NEVER) }
+        Self { registrar, free, numbers, bytes, next_look: Cell::new(NEVER), is_wanted: Cell::new(false) }
+    }
+
+    /// Another executor waits for what is unused.
+    pub(crate) fn looks_at_once(&self) {
+        self.is_wanted.set(true);
+        self.next_look.set(SOON);
     }
 
     /// Takes memory into use, and gives it a number: the lowest ones are used again and again.

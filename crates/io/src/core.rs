@@ -7,6 +7,7 @@ use std::rc::{Rc, Weak};
 
 use crate::arena::{Arenas, NEVER, Region, Registrar, SOON};
 use crate::began::Began;
+use crate::budget::{BudgetSide, Call};
 use crate::crew::Crew;
 use crate::haste::Haste;
 use crate::lane::Parcel;
@@ -178,8 +179,8 @@ impl Core {
         self.crew().crew.send(to, &parcel);
     }
 
-    pub(crate) fn pool(&self, memory: Region) -> Pool {
-        let pool = Pool::new(memory, Rc::clone(&self.scheduler), Rc::clone(&self.arenas));
+    pub(crate) fn pool(&self, memory: Region, budget: Option<BudgetSide>) -> Pool {
+        let pool = Pool::new(memory, budget, Rc::clone(&self.scheduler), Rc::clone(&self.arenas));
         let mut stores = self.stores.borrow_mut();
         stores.retain(|store| store.strong_count() > 0);
         stores.push(Rc::downgrade(&pool.0));
@@ -222,11 +223,22 @@ impl Core {
         if self.arenas.next_look.get() == SOON {
             // Arenas are not returned at once: with short-lived buffers that would happen at every turn.
             self.arenas.next_look.set(now.after(LOOK));
+            if self.arenas.is_wanted.take() {
+                self.stores().iter().for_each(|store| store.spare());
+            }
             return;
         }
-        let stores: Vec<_> = self.stores.borrow().iter().filter_map(Weak::upgrade).collect();
-        let watched = stores.iter().fold(false, |watched, store| store.look() | watched);
+        let watched = self.stores().iter().fold(false, |watched, store| store.look() | watched);
         self.arenas.next_look.set(if watched { now.after(LOOK) } else { NEVER });
+    }
+
+    fn stores(&self) -> Vec<Rc<Store>> {
+        self.stores.borrow().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Another executor calls those that draw on a budget.
+    pub(crate) fn called(&self, call: &Call) {
+        self.stores().iter().for_each(|store| store.called(call));
     }
 
     /// Parks the reactor until there is work; returns its time after that.

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::lane::{Bell, LaneEnd, LaneMouth, Parcel, lane};
 use crate::reactor::Unpark;
-use crate::word::PLACES;
+use crate::word::{MOST_OF_A_CREW, PLACES};
 
 /// The place of an executor among those that ask each other. It goes to the executor's thread, which takes it
 /// ([`crate::Io::join`]).
@@ -76,9 +76,6 @@ pub(crate) struct Crew {
     /// Parcels that come are left where they are.
     pub(crate) is_late: Cell<bool>,
 }
-
-/// The most executors of a crew: one bit of a word for each.
-pub const MOST_OF_A_CREW: usize = 64;
 
 impl Crew {
     fn new(me: usize, bells: &[Arc<CrewBell>]) -> Self {

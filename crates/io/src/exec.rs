@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::arena::{NoMemory, NotGiven, Region, Source};
+use crate::budget::BudgetShare;
 use crate::core::Core;
 use crate::given::{Given, Pages};
 use crate::group::Group;
@@ -92,7 +93,16 @@ impl Io {
     /// arenas of 4 MiB that are registered with the reactor. Memory unused for some seconds is given back, but for
     /// one arena, and that too when the pool and its last buffer are gone.
     pub fn pool(&self, bytes: usize) -> Pool {
-        self.0.core.pool(Region::new(bytes))
+        self.0.core.pool(Region::new(bytes), None)
+    }
+
+    /// A pool of up to as many bytes as a budget has, of which other executors may have some. It draws each arena, and gives it back
+    /// once it is unused: at once if somebody waits on another executor, the last one too. A pool may be waited for
+    /// by [`Pool::alloc`], or by one's own rules: see [`Pool::wait_for_others`].
+    pub fn pool_within(&self, share: BudgetShare) -> Pool {
+        let (memory, remote) = (Region::new(share.bytes()), self.remote());
+        let call = move |call| remote.run(move |io: &Self| io.0.core.called(&call));
+        self.0.core.pool(memory, Some(share.used(Box::new(call))))
     }
 
     /// Makes a pool of memory of a source; `bytes` is rounded up to its pages.
@@ -100,7 +110,7 @@ impl Io {
     /// # Errors
     /// [`NoMemory`].
     pub fn pool_of(&self, source: Source, bytes: usize) -> Result<Pool, NoMemory> {
-        Ok(self.0.core.pool(Region::of(source, bytes)?))
+        Ok(self.0.core.pool(Region::of(source, bytes)?, None))
     }
 
     /// `len` bytes at `offset` of a file that others have mapped too, and change at any time: a guest's memory. The

@@ -15,6 +15,7 @@ mod arena;
 mod began;
 mod blocks;
 mod bounce;
+mod budget;
 mod buf;
 mod class;
 pub(crate) mod core;
@@ -56,9 +57,10 @@ mod word;
 
 pub use arena::{NoMemory, NotGiven, PAGE, Source};
 pub use blocks::MAX_BUF;
+pub use budget::BudgetShare;
 pub use buf::{Buf, Bytes, BytesMut, Slice};
 pub use cpu::{ThreadClock, pin_to};
-pub use crew::{Berth, MOST_OF_A_CREW};
+pub use crew::Berth;
 pub use exec::{Io, Remote, Sleep, Task};
 pub use given::{Given, Pages};
 pub use group::{Group, Outcome, Pending};
@@ -70,10 +72,12 @@ pub use op::{
     OpTag, OpView, PathTarget, Probe, Segment, ServedId, ServedOp, SocketId,
 };
 pub use peers::{PeerUser, peer_user, receive_with};
-pub use pool::Pool;
+pub use pool::{Pool, WaitForOthers};
 pub use reactor::{HandedMember, HandedSocket, Reactor, Unpark};
 pub use served::{Served, ServedRequest};
+pub use store::ARENA;
 pub use table::{Histogram, MAX_SEGMENTS, MemberCounters};
 pub use task::TaskId;
 pub use time::{Duration, Instant};
 pub use watch::{Stuck, Watch};
+pub use word::MOST_OF_A_CREW;

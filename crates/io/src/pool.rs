@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use crate::arena::{Arenas, PAGE, Region};
 use crate::blocks::MAX_BUF;
+use crate::budget::BudgetSide;
 use crate::buf::{Buf, order_of};
 use crate::store::Store;
 use crate::task::Scheduler;
@@ -18,8 +19,15 @@ use crate::task::Scheduler;
 pub struct Pool(pub(crate) Rc<Store>);
 
 impl Pool {
-    pub(crate) fn new(memory: Region, scheduler: Rc<Scheduler>, arenas: Rc<Arenas>) -> Self {
-        Self(Rc::new(Store::new(memory, scheduler, arenas)))
+    pub(crate) fn new(
+        memory: Region,
+        budget: Option<BudgetSide>,
+        scheduler: Rc<Scheduler>,
+        arenas: Rc<Arenas>,
+    ) -> Self {
+        let mut store = Store::new(memory, scheduler, arenas);
+        budget.into_iter().for_each(|side| store.draws_on(side));
+        Self(Rc::new(store))
     }
 
     /// Bytes that the pool can hand out in all.
@@ -27,9 +35,38 @@ impl Pool {
         self.0.bytes()
     }
 
-    /// Bytes not handed out now; they may be in pieces.
+    /// Bytes that could be handed out now; they may be in pieces. Of a budget: what is free in the pool's own arenas, and what nobody has
+    /// drawn.
     pub fn free_bytes(&self) -> usize {
         self.0.free_bytes()
+    }
+
+    /// Bytes that are handed out.
+    pub fn used_bytes(&self) -> usize {
+        self.0.used_bytes()
+    }
+
+    /// Bytes of the pool's arenas: what others can't have of a budget.
+    pub fn arena_bytes(&self) -> usize {
+        self.0.arena_bytes()
+    }
+
+    /// Somebody waits for memory of the budget that other executors have: they give back what they don't use, now and as long as the result
+    /// lives. `None` of a pool without a budget.
+    #[must_use]
+    pub fn wait_for_others(&self) -> Option<WaitForOthers> {
+        self.0.budget()?.wait_begins();
+        Some(WaitForOthers(Rc::clone(&self.0)))
+    }
+
+    /// The current task is woken, once, when other executors have given something back for which somebody waits here, or say so.
+    pub fn watch_others(&self) {
+        self.0.budget().inspect(|side| side.watch(self.0.scheduler.current()));
+    }
+
+    /// Has the tasks of other executors look again on which somebody waits.
+    pub fn tell_others(&self) {
+        self.0.budget().inspect(|side| side.tell_others());
     }
 
     /// Some task waits for memory.
@@ -83,10 +120,20 @@ impl fmt::Debug for Pool {
     }
 }
 
+/// Somebody waits for memory of a budget that other executors have.
+pub struct WaitForOthers(Rc<Store>);
+
+impl Drop for WaitForOthers {
+    fn drop(&mut self) {
+        self.0.budget().inspect(|side| side.wait_ends());
+    }
+}
+
 /// A place in the queue for memory; leaving it (or dropping the future) lets the next one try.
 struct Turn<'a> {
     pool: &'a Pool,
     ticket: u64,
+    _others: Option<WaitForOthers>,
 }
 
 impl<'a> Turn<'a> {
@@ -95,7 +142,7 @@ impl<'a> Turn<'a> {
         pool.0.next_ticket.set(ticket + 1);
         pool.0.waiters.borrow_mut().push_back((ticket, pool.0.scheduler.current()));
         pool.0.wakeful.set(true);
-        Self { pool, ticket }
+        Self { pool, ticket, _others: pool.wait_for_others() }
     }
 
     fn is_first(&self) -> bool {

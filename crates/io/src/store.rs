@@ -2,7 +2,8 @@
 //!
 //! A step in use is an arena: the reactor may register it, which pins its pages. So memory that nobody has asked for yet
 //! costs nothing. When the pool and its last buffer are gone, its arenas end, and the addresses are given back. Of a pool
-//! that lives, arenas end that nobody has had a buffer of for some seconds; one is kept, for the next request.
+//! that lives, arenas end that nobody has had a buffer of for some seconds; one is kept, for the next request. Where pools of other executors draw
+//! on the same budget, and somebody waits there, all unused arenas end at once.
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -12,6 +13,7 @@ use std::rc::Rc;
 
 use crate::arena::{Arenas, NEVER, NO_ARENA, NotGiven, PAGE, Region, SOON, Source};
 use crate::blocks::{Blocks, MAX_BUF, MAX_ORDER};
+use crate::budget::{BudgetSide, Call};
 use crate::task::{Scheduler, TaskId};
 
 /// log2 of a step's pages: 4 MiB, which the kernel registers in less than a millisecond. Of what a request needs, only
@@ -19,6 +21,8 @@ use crate::task::{Scheduler, TaskId};
 const STEP_ORDER: usize = 10;
 const STEP_PAGES: usize = 1 << STEP_ORDER;
 const STEP: usize = PAGE << STEP_ORDER;
+/// Bytes of an arena of a pool; the last of one may be shorter.
+pub const ARENA: usize = STEP;
 
 /// Looks, a second apart, that an arena is found free before it ends.
 const LOOKS: u8 = 4;
@@ -71,6 +75,8 @@ pub(crate) struct Store {
     pinned: RefCell<Vec<Range<usize>>>,
     /// Where it is noted that nobody has any of it, if another executor has lent the memory.
     lent: Option<LentNote>,
+    /// The budget that arenas are drawn from, if other executors have it too.
+    budget: Option<Box<BudgetSide>>,
 }
 
 /// Where a store of lent memory is noted, once nobody has any of it.
@@ -137,7 +143,18 @@ impl Store {
             shared,
             pinned: RefCell::default(),
             lent: None,
+            budget: None,
         }
+    }
+
+    /// Draws on a budget from now on. Nobody has had a buffer of it.
+    pub(crate) fn draws_on(&mut self, side: BudgetSide) {
+        self.budget = Some(Box::new(side));
+    }
+
+    /// The budget that arenas are drawn from.
+    pub(crate) fn budget(&self) -> Option<&BudgetSide> {
+        self.budget.as_deref()
     }
 
     /// A store of memory that other executors lend, one stretch at a time; of none yet.
@@ -182,8 +199,20 @@ impl Store {
         self.memory.len()
     }
 
+    /// Bytes that could be handed out.
     pub(crate) fn free_bytes(&self) -> usize {
-        self.free.borrow().bytes
+        let free = self.free.borrow().bytes;
+        self.budget.as_ref().map_or(free, |side| side.available(free, self.memory.len()))
+    }
+
+    /// Bytes that are handed out.
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.memory.len() - self.free.borrow().bytes
+    }
+
+    /// Bytes of all steps in use.
+    pub(crate) fn arena_bytes(&self) -> usize {
+        self.used().map(|step| self.pages_of(step) * PAGE).sum()
     }
 
     #[inline]
@@ -288,10 +317,50 @@ impl Store {
         if self.settled.replace(false) && self.arenas.next_look.get() == NEVER {
             self.arenas.next_look.set(SOON);
         }
+        let is_wanted = self.is_wanted_elsewhere();
+        if is_wanted {
+            self.arenas.looks_at_once();
+        }
         match self.waiters.borrow().front() {
             Some(&(_, task)) => self.scheduler.wake(task),
-            None => self.wakeful.set(false),
+            None => self.wakeful.set(is_wanted),
         }
+    }
+
+    /// Somebody waits on another executor for what this one has of the budget.
+    fn is_wanted_elsewhere(&self) -> bool {
+        self.budget.as_ref().is_some_and(|side| side.is_wanted())
+    }
+
+    /// Answers a call of another executor.
+    pub(crate) fn called(&self, call: &Call) {
+        let Some(side) = &self.budget else { return };
+        side.called(call, &self.scheduler, || self.spare());
+        if let Some(&(_, task)) = self.waiters.borrow().front() {
+            self.scheduler.wake(task);
+        }
+    }
+
+    /// Ends all arenas that are free, and goes on so, as long as somebody waits for them on another executor.
+    pub(crate) fn spare(&self) {
+        let Some(side) = self.budget.as_ref().filter(|side| side.is_wanted()) else { return };
+        self.wakeful.set(true);
+        if self.end_idle(&mut self.free.borrow_mut().blocks) {
+            side.tell_others();
+        }
+    }
+
+    /// Ends all arenas that are free; says whether there was one.
+    fn end_idle(&self, blocks: &mut Blocks) -> bool {
+        let counts = blocks.count(STEP_ORDER, self.steps.len());
+        let is_idle = |step: usize| self.steps[step].is_used() && counts[step] == self.pages_of(step);
+        let idle: Vec<bool> = (0..self.steps.len()).map(is_idle).collect();
+        if !idle.contains(&true) {
+            return false;
+        }
+        blocks.remove(STEP_ORDER, &idle);
+        (0..idle.len()).filter(|&step| idle[step]).for_each(|step| self.end(step));
+        true
     }
 
     /// Makes a block of others, or of steps that were not in use.
@@ -300,7 +369,11 @@ impl Store {
         if let Some(page) = blocks.split(order) {
             return Some(page);
         }
-        for step in self.room(blocks, order)? {
+        let run = match &self.budget {
+            None => self.room(blocks, order, usize::MAX)?,
+            Some(side) => self.drawn(side, blocks, order)?,
+        };
+        for step in run {
             if !self.steps[step].is_used() {
                 let pages = self.pages_of(step);
                 let arena = self.arenas.begin(self.memory.part(step * STEP, pages * PAGE));
@@ -311,9 +384,25 @@ impl Store {
         blocks.split(order)
     }
 
-    /// The lowest steps that have room for a block, if those are taken into use that are not. Blocks that are free were
-    /// joined, and are not enough.
-    fn room(&self, blocks: &Blocks, order: usize) -> Option<core::ops::Range<usize>> {
+    /// The same, of a budget of which others have a part, too: it has been drawn what the steps need that are not in use.
+    #[cold]
+    fn drawn(&self, side: &BudgetSide, blocks: &mut Blocks, order: usize) -> Option<Range<usize>> {
+        let run = self.room(blocks, order, side.left()).or_else(|| {
+            // Arenas of its own may be free elsewhere than where the block has room.
+            let ended = order > STEP_ORDER && self.end_idle(blocks);
+            if ended { self.room(blocks, order, side.left()) } else { None }
+        })?;
+        side.draw(self.undrawn(&run)).then_some(run)
+    }
+
+    /// Bytes of steps that are not in use.
+    fn undrawn(&self, run: &Range<usize>) -> usize {
+        run.clone().filter(|&step| !self.steps[step].is_used()).map(|step| self.pages_of(step) * PAGE).sum()
+    }
+
+    /// The lowest steps that have room for a block, if those are taken into use that are not, which have `most` bytes at most. Blocks that
+    /// are free were joined, and are not enough.
+    fn room(&self, blocks: &Blocks, order: usize, most: usize) -> Option<Range<usize>> {
         let count = 1 << order.saturating_sub(STEP_ORDER);
         let free = if count > 1 { blocks.count(STEP_ORDER, self.steps.len()) } else { Vec::new() };
         let fits = |step: usize| {
@@ -322,7 +411,8 @@ impl Store {
                 && (unused || free.get(step).is_some_and(|&free| free == STEP_PAGES))
         };
         let starts = (0..=self.steps.len().checked_sub(count)?).step_by(count);
-        starts.map(|first| first..first + count).find(|run| run.clone().all(fits))
+        let mut runs = starts.map(|first| first..first + count);
+        runs.find(|run| run.clone().all(fits) && self.undrawn(run) <= most)
     }
 
     /// The last step may be a short one.
@@ -345,9 +435,11 @@ impl Store {
         if gone.contains(&true) {
             free.blocks.remove(STEP_ORDER, &gone);
             (0..gone.len()).filter(|&step| gone[step]).for_each(|step| self.end(step));
+            self.budget.as_ref().inspect(|side| side.tell_others());
         }
         self.settled.set(!watched);
-        self.wakeful.set(!watched || !self.waiters.borrow().is_empty());
+        let is_wanted = !self.waiters.borrow().is_empty() || self.is_wanted_elsewhere();
+        self.wakeful.set(!watched || is_wanted);
         watched
     }
 
@@ -361,6 +453,7 @@ impl Store {
         let bytes = self.pages_of(step) * PAGE;
         self.arenas.end(self.steps[step].arena.replace(NO_ARENA), bytes);
         self.steps[step].quiet.set(0);
+        self.budget.as_ref().inspect(|side| side.give_back(bytes));
         // SAFETY: no block of it is handed out, so no guard and no operation refers to its bytes.
         unsafe { self.memory.forget(step * STEP, bytes) };
     }

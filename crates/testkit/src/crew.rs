@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use brindle_array::{ChannelTable, Channeled};
-use brindle_export::Config;
-use brindle_export::nbd::{Away, HOME, Outpost, Post, Posting};
+use brindle_export::nbd::{Away, Choose, HOME, Outpost, Post, Posting};
+use brindle_export::{Config, MemoryShare};
 use brindle_host::mailbox;
 use brindle_io::sim::Sim;
 use brindle_io::{Berth, Duration, Io};
@@ -13,21 +13,35 @@ use brindle_volume::{Distant, Volume};
 
 use crate::random::Random;
 
-/// So many executors in all: what sends sessions to them, some of them to the first one, where they stay.
+/// An executor for each share beside the first one: what sends sessions to them, some of them to the first one, where they stay.
 pub fn away<V: Volume + 'static>(
     sim: &Sim,
     io: &Io,
-    count: usize,
+    shares: Vec<MemoryShare>,
     config: Config,
-    random: Random,
+    random: &Random,
 ) -> Rc<Away<V>> {
-    let mut berths = Berth::crew(count).into_iter();
+    let (count, choices) = (shares.len() as u64 + 1, RefCell::new(random.clone()));
+    let choose = move || Some(choices.borrow_mut().below(count) as usize).filter(|&to| to != HOME);
+    away_by(sim, io, (shares, config), random, Box::new(choose))
+}
+
+/// The same, where `choose` says who gets a session.
+pub fn away_by<V: Volume + 'static>(
+    sim: &Sim,
+    io: &Io,
+    (shares, config): (Vec<MemoryShare>, Config),
+    random: &Random,
+    choose: Choose,
+) -> Rc<Away<V>> {
+    let mut berths = Berth::crew(shares.len() + 1).into_iter();
     berths.next().into_iter().for_each(|berth| io.join(berth));
     let late = |number: usize| Random::stream(random.clone().next(), number as u64);
-    let posts = berths.map(|berth| begin(sim, late(berth.number()), berth, config)).collect();
-    let random = RefCell::new(random);
-    let choose = move || Some(random.borrow_mut().below(count as u64) as usize).filter(|&to| to != HOME);
-    Away::new(io, posts, Box::new(choose))
+    let posts = berths.zip(shares).map(|(berth, share)| {
+        let random = late(berth.number());
+        begin(sim, random, berth, (share, config))
+    });
+    Away::new(io, posts.collect(), choose)
 }
 
 /// Time between two spells in which an executor is late, and that which one takes, at most.
@@ -46,12 +60,12 @@ async fn be_late(io: Io, outpost: Rc<Outpost<Channeled>>, mut random: Random) {
     }
 }
 
-fn begin(sim: &Sim, random: Random, berth: Berth, config: Config) -> Post {
+fn begin(sim: &Sim, random: Random, berth: Berth, (share, config): (MemoryShare, Config)) -> Post {
     let io = sim.add_executor();
     io.join(berth);
     let (of, channels) = (io.clone(), ChannelTable::new(&io));
     let volume = Box::new(move |distant: Distant| Channeled::new(&of, distant, &channels));
-    let outpost = Outpost::new(&io, config, volume);
+    let outpost = Outpost::new(&io, config, share, volume);
     drop(io.spawn(be_late(io.clone(), Rc::clone(&outpost), random)));
     let (post, next) = mailbox::mailbox::<Posting>(&io);
     drop(io.spawn(async move {

@@ -9,7 +9,7 @@ use brindle_volume::{Distant, Limits, Volume};
 
 use super::away::{Departing, LEFT, Posting};
 use super::connection::Transmission;
-use crate::session::{Config, ConnectionResources, Export, Link, Offered, Protocol, Sessions};
+use crate::session::{Config, ConnectionResources, Export, Link, MemoryShare, Offered, Protocol, Sessions};
 
 /// Makes a volume of what the first reactor of the crew hands over.
 pub type MakeVolume<V> = Box<dyn Fn(Distant) -> V>;
@@ -52,9 +52,9 @@ impl Ending {
 }
 
 impl<V: Volume + 'static> Outpost<V> {
-    /// A reactor without sessions, with memory of its own.
-    pub fn new(io: &Io, config: Config, volume: MakeVolume<V>) -> Rc<Self> {
-        let (sessions, here) = (Sessions::new(io, config), RefCell::default());
+    /// A reactor without sessions, which has the memory for requests together with others.
+    pub fn new(io: &Io, config: Config, share: MemoryShare, volume: MakeVolume<V>) -> Rc<Self> {
+        let (sessions, here) = (Sessions::sharing(io, config, share), RefCell::default());
         Rc::new(Self { io: io.clone(), config, sessions, volume, here })
     }
 

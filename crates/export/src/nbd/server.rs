@@ -15,7 +15,8 @@ use super::proto::Terms;
 use crate::access::{Client, Right};
 use crate::gate::Gate;
 use crate::session::{
-    Config, ConnectionResources, ConnectionStats, Export, ExportStats, Exports, Protocol, Security, Sessions,
+    Config, ConnectionResources, ConnectionStats, Export, ExportStats, Exports, MemoryShare, Protocol,
+    Security, Sessions,
 };
 
 /// An NBD server on an executor. A handle: cloning gives the same server.
@@ -42,8 +43,17 @@ impl<V: Volume + 'static> Server<V> {
     /// A server without exports. Takes its memory, in full, from `io` now: `config.memory` bytes for requests, and
     /// 264 KiB for each possible connection.
     pub fn new(io: &Io, config: Config) -> Self {
+        Self::with(Sessions::new(io, config), config)
+    }
+
+    /// A server without exports, which has the memory for requests together with other reactors.
+    pub fn sharing(io: &Io, config: Config, share: MemoryShare) -> Self {
+        Self::with(Sessions::sharing(io, config, share), config)
+    }
+
+    fn with(sessions: Rc<Sessions>, config: Config) -> Self {
         let shared = Shared { exports: Exports::default(), config, away: OnceCell::new() };
-        Self { sessions: Sessions::new(io, config), shared: Rc::new(shared) }
+        Self { sessions, shared: Rc::new(shared) }
     }
 
     /// Its clients, for a server whose requests have the same memory.

@@ -11,15 +11,19 @@
 //! **Order.** Who waits for memory that others hold goes before who comes later, so that large requests are not starved
 //! by small ones. But nobody waits behind a request whose memory is held by clients that don't move: those are waited
 //! for by [`super::patrol`], which closes them in time.
+//!
+//! All of this holds over all reactors that have the memory together ([`super::common`]). What another reactor has drawn in arenas and does not use is asked
+//! for by who waits; what is in use there comes back with the requests that have it, since later ones wait.
 
 use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use brindle_io::sync::{Either, Notify, race};
-use brindle_io::{Io, PAGE, Pool, Slice};
+use brindle_io::{ARENA, Io, PAGE, Pool, Slice, WaitForOthers};
 
 use super::account::{Account, End};
+use super::common::{CommonMemory, MemoryShare};
 use super::config::{Config, VISITS};
 
 /// Bytes of a block of the reserve, and so of the largest request that has one.
@@ -36,11 +40,12 @@ pub struct Memory {
     reserve: Pool,
     /// Requests that wait for memory, in the order in which they came.
     waiting: RefCell<BTreeMap<u64, Waiting>>,
-    next_place: Cell<u64>,
-    /// Bytes of the pool that requests of clients hold.
-    held: Cell<usize>,
-    /// Bytes of the pool that are held by clients that have not moved for a round of the patrol.
-    pub(super) stuck: Cell<usize>,
+    /// Bytes of the pool that requests of clients hold, those of all that don't move, and the order over all reactors.
+    common: CommonMemory,
+    /// Other reactors know that somebody waits here.
+    others: RefCell<Option<WaitForOthers>>,
+    /// Bytes of the pool that are held by clients here that have not moved for a round of the patrol.
+    stuck: Cell<usize>,
     changed: Notify,
 }
 
@@ -50,14 +55,17 @@ struct Waiting {
 }
 
 impl Memory {
-    pub(super) fn new(io: &Io, config: &Config) -> Self {
+    /// Memory of its own, or a part of what several reactors have.
+    pub(super) fn new(io: &Io, config: &Config, share: Option<MemoryShare>) -> Self {
+        let alone = || (io.pool(config.memory), CommonMemory::alone());
+        let (pool, common) = share.map_or_else(alone, |share| share.used(io));
         Self {
             requests: config.requests,
-            pool: io.pool(config.memory),
+            pool,
             reserve: io.pool((config.connections + VISITS) * BLOCKS * SMALL),
             waiting: RefCell::default(),
-            next_place: Cell::new(0),
-            held: Cell::new(0),
+            common,
+            others: RefCell::default(),
             stuck: Cell::new(0),
             changed: Notify::new(io),
         }
@@ -65,8 +73,7 @@ impl Memory {
 
     /// Bytes that requests hold, or the kernel still does for requests that have ended.
     pub(super) fn in_use(&self) -> usize {
-        let used = |pool: &Pool| pool.capacity() - pool.free_bytes();
-        used(&self.pool) + used(&self.reserve)
+        self.pool.used_bytes() + self.reserve.used_bytes()
     }
 
     /// Waits until a request of a client may begin that needs `len` bytes of memory; 0 for none.
@@ -93,7 +100,13 @@ impl Memory {
         }
         let _hurry = account.io.hurrying();
         let place = WaitingPlace::join(self, account, charge(len));
-        let taking = self.changed.until(|| self.try_take(account, len, place.number));
+        let taking = self.changed.until(|| {
+            let ticket = self.try_take(account, len, place.number);
+            if ticket.is_none() {
+                self.waits_on();
+            }
+            ticket
+        });
         match race(taking, account.interruption()).await {
             Either::First(ticket) => Ok(ticket),
             Either::Second(end) => Err(end),
@@ -112,13 +125,13 @@ impl Memory {
         };
         account.outstanding.set(account.outstanding.get() + 1);
         account.held.set(account.held.get() + held);
-        self.held.set(self.held.get() + held);
+        self.common.holds(held);
         account.reserved.set(account.reserved.get() + reserved);
-        Some(Ticket { account: Rc::clone(account), common: Rc::clone(self), memory, held, reserved })
+        Some(Ticket { account: Rc::clone(account), of: Rc::clone(self), memory, held, reserved })
     }
 
     fn common(&self, account: &Account, len: usize, place: u64) -> Option<Slice> {
-        let fits = self.pool.free_bytes() >= leaves(account, charge(len)) || self.held.get() == 0;
+        let fits = self.pool.free_bytes() >= leaves(account, charge(len)) || self.common.nobody_holds_any();
         if !fits || self.somebody_is_before(place) {
             return None;
         }
@@ -127,25 +140,102 @@ impl Memory {
 
     /// Somebody who came before `place` waits for memory of others, and will get it if they only go on.
     fn somebody_is_before(&self, place: u64) -> bool {
-        let (stuck, moving) = (self.stuck.get(), self.pool.capacity() - self.stuck.get());
+        let waiting = self.waiting.borrow();
+        let here = !waiting.is_empty() && self.first(&waiting).is_some_and(|first| first < place);
+        here || self.common.another_is_before(place)
+    }
+
+    /// The first here that waits for memory of others, and will get it if they only go on.
+    fn first(&self, waiting: &BTreeMap<u64, Waiting>) -> Option<u64> {
+        let stuck = self.common.stuck();
+        let moving = self.pool.capacity().saturating_sub(stuck);
         let comes = |waiting: &Waiting| {
             waiting.waits_for_others() && (stuck == 0 || leaves(&waiting.account, waiting.bytes) <= moving)
         };
-        self.waiting.borrow().range(..place).any(|(_, waiting)| comes(waiting))
+        waiting.iter().find(|(_, waiting)| comes(waiting)).map(|(&number, _)| number)
     }
 
-    /// A client that moves waits for memory that others hold.
+    /// A client that moves waits for memory that others hold, of whichever reactor.
     pub(super) fn is_wanted(&self) -> bool {
-        self.waiting
-            .borrow()
-            .values()
-            .any(|waiting| waiting.waits_for_others() && !waiting.account.is_stuck())
+        is_wanted(&self.waiting.borrow()) || self.common.is_wanted_elsewhere()
     }
 
     /// Lets waiting requests look again.
     pub(super) fn look_again(&self) {
         self.changed.notify();
     }
+
+    /// A look of a request that waits was in vain: others may be able to do something about it.
+    fn waits_on(&self) {
+        self.pool.watch_others();
+        self.publish();
+    }
+
+    /// Tells other reactors who waits here, and has them look again if somebody they may have waited for does not any more.
+    fn publish(&self) {
+        if self.common.is_alone() {
+            return;
+        }
+        let waiting = self.waiting.borrow();
+        let waits = waiting.values().any(Waiting::waits_for_others);
+        let mut others = self.others.borrow_mut();
+        if waits != others.is_some() {
+            self.common.waits(waits);
+        }
+        if self.common.publish(self.first(&waiting), is_wanted(&waiting)) {
+            self.pool.tell_others();
+        }
+        match (waits, &*others) {
+            (true, None) => *others = self.pool.wait_for_others(),
+            (false, Some(_)) => *others = None,
+            _ => {}
+        }
+    }
+
+    /// A request has given something back, and somebody may wait for it.
+    #[inline]
+    fn given_back(&self) {
+        if !self.waiting.borrow().is_empty() || self.common.others_wait() {
+            self.tell();
+        }
+    }
+
+    #[cold]
+    fn tell(&self) {
+        if !self.waiting.borrow().is_empty() {
+            self.look_again();
+            self.publish();
+        }
+        // All else that is free comes to others with its arena.
+        if self.common.holds_nothing() {
+            self.pool.tell_others();
+        }
+    }
+
+    /// A round of a patrol is over, and clients that don't move hold so many bytes more or less, in so many requests.
+    pub(super) fn patrolled(&self, before: usize, now: usize) {
+        self.stuck.set(self.stuck.get() - before + now);
+        let here = self.stuck.get();
+        let kept = if self.common.is_alone() { here } else { here.min(self.pool.arena_bytes()) };
+        self.common.are_stuck(kept);
+        self.publish();
+        self.pool.tell_others();
+    }
+
+    /// Bytes that a client which does not move keeps from others.
+    pub(super) fn kept_by(&self, account: &Account) -> usize {
+        let held = account.held.get();
+        if held == 0 || self.common.is_alone() {
+            return held;
+        }
+        // The rest of an arena is of use here, and to no other reactor.
+        held + account.outstanding.get() * ARENA
+    }
+}
+
+/// A client that moves is among those that wait for memory of others.
+fn is_wanted(waiting: &BTreeMap<u64, Waiting>) -> bool {
+    waiting.values().any(|waiting| waiting.waits_for_others() && !waiting.account.is_stuck())
 }
 
 impl Waiting {
@@ -173,8 +263,7 @@ struct WaitingPlace<'a> {
 
 impl<'a> WaitingPlace<'a> {
     fn join(memory: &'a Memory, account: &Rc<Account>, bytes: usize) -> Self {
-        let number = memory.next_place.get();
-        memory.next_place.set(number + 1);
+        let number = memory.common.next();
         memory.waiting.borrow_mut().insert(number, Waiting { account: Rc::clone(account), bytes });
         Self { memory, number }
     }
@@ -184,6 +273,7 @@ impl Drop for WaitingPlace<'_> {
     fn drop(&mut self) {
         self.memory.waiting.borrow_mut().remove(&self.number);
         self.memory.look_again();
+        self.memory.publish();
     }
 }
 
@@ -191,7 +281,7 @@ impl Drop for WaitingPlace<'_> {
 /// reply has been sent, or will not be.
 pub struct Ticket {
     account: Rc<Account>,
-    common: Rc<Memory>,
+    of: Rc<Memory>,
     memory: Option<Slice>,
     held: usize,
     reserved: usize,
@@ -214,7 +304,7 @@ impl Ticket {
         let len = self.memory().len();
         self.give_back();
         // The request has been admitted: it is not counted again.
-        *self = self.common.take(&self.account, len).await?;
+        *self = self.of.take(&self.account, len).await?;
         Ok(())
     }
 
@@ -223,7 +313,7 @@ impl Ticket {
         self.memory = None;
         let held = core::mem::take(&mut self.held);
         account.held.set(account.held.get() - held);
-        self.common.held.set(self.common.held.get() - held);
+        self.of.common.holds_less(held);
         account.reserved.set(account.reserved.get() - core::mem::take(&mut self.reserved));
     }
 }
@@ -235,8 +325,6 @@ impl Drop for Ticket {
         let account = &self.account;
         account.outstanding.set(account.outstanding.get() - 1);
         account.given_back();
-        if !self.common.waiting.borrow().is_empty() {
-            self.common.look_again();
-        }
+        self.of.given_back();
     }
 }

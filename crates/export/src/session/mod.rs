@@ -8,6 +8,7 @@
 //! | [`Exports`] | the volumes that a door offers, each an [`Offered`]: terms, counters, clients |
 //! | [`Account`] | a client: what its requests hold, whether it moves, its end; its [`Seat`] is its place among all |
 //! | [`Memory`] | the buffers of requests: a share for each client, a reserve for small requests |
+//! | [`MemoryShare`] | the part of a reactor in the buffers that several have together |
 //! | [`Ticket`] | a request's place in the account, with its buffer |
 //! | [`Slots`] | the tasks that carry out a client's requests |
 //! | `Link` | an account with a socket, and TLS on it |
@@ -18,6 +19,7 @@
 
 mod account;
 mod client_progress;
+mod common;
 mod config;
 mod course;
 mod inbox;
@@ -39,6 +41,7 @@ mod unread_replies;
 
 pub use crate::pieces::Unfinished;
 pub use account::{Account, End, Wire};
+pub use common::MemoryShare;
 pub use config::Config;
 pub(crate) use inbox::{INBOX, Inbox};
 pub(crate) use link::Link;

@@ -22,8 +22,7 @@ pub(super) async fn run(roster: Rc<Roster>) {
 
 /// Notes how many bytes clients hold that do not move. Clients of other protocols may have the same memory.
 fn are_stuck(roster: &Roster, bytes: usize) {
-    let all = &roster.memory.stuck;
-    all.set(all.get() - roster.stuck.replace(bytes) + bytes);
+    roster.memory.patrolled(roster.stuck.replace(bytes), bytes);
 }
 
 fn look(roster: &Roster) {
@@ -63,6 +62,6 @@ fn look(roster: &Roster) {
     }
     // Memory of clients that have just been closed is about to come back.
     let stuck = accounts.values().filter(|account| account.is_stuck() && !account.is_closed());
-    are_stuck(roster, stuck.map(|account| account.held.get()).sum());
+    are_stuck(roster, stuck.map(|account| memory.kept_by(account)).sum());
     memory.look_again();
 }

@@ -26,12 +26,11 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    /// With memory of its own, if it is given none.
-    pub(super) fn new(io: &Io, config: Config, memory: Option<Rc<Memory>>) -> Rc<Self> {
+    pub(super) fn new(io: &Io, config: Config, memory: Rc<Memory>) -> Rc<Self> {
         Rc::new(Self {
             io: io.clone(),
             config,
-            memory: memory.unwrap_or_else(|| Rc::new(Memory::new(io, &config))),
+            memory,
             stuck: Cell::new(0),
             accounts: RefCell::default(),
             next_id: Cell::new(0),

@@ -8,6 +8,7 @@ use brindle_io::sync::race;
 use brindle_io::{Buf, Duration, Io, OpError, Pool, Slice, SocketId, Task};
 
 use super::account::{Account, Wire};
+use super::common::MemoryShare;
 use super::config::{Config, VISITS};
 use super::inbox::{INBOX, Inbox};
 use super::link::Link;
@@ -101,7 +102,16 @@ impl Sessions {
     /// Has memory of `io`, once it needs it: up to `config.memory` bytes for requests, and for each connection 264 KiB
     /// and a reserve of 128 KiB; with TLS 128 KiB more.
     pub fn new(io: &Io, config: Config) -> Rc<Self> {
-        Self::over(io, Roster::new(io, config, None))
+        Self::with(io, config, None)
+    }
+
+    /// Clients of one of several reactors that have the memory for requests together, as much as `config.memory` says.
+    pub fn sharing(io: &Io, config: Config, share: MemoryShare) -> Rc<Self> {
+        Self::with(io, config, Some(share))
+    }
+
+    fn with(io: &Io, config: Config, share: Option<MemoryShare>) -> Rc<Self> {
+        Self::over(io, Roster::new(io, config, Rc::new(Memory::new(io, &config, share))))
     }
 
     /// Clients of another protocol whose requests have their memory from the same budget as those of `other`. It counts for no
@@ -109,7 +119,7 @@ impl Sessions {
     pub fn beside(other: &Self, connections: usize) -> Rc<Self> {
         let config = Config { connections, ..other.roster.config };
         let memory = Rc::clone(&other.roster.memory);
-        Self::over(&other.io, Roster::new(&other.io, config, Some(memory)))
+        Self::over(&other.io, Roster::new(&other.io, config, memory))
     }
 
     fn over(io: &Io, roster: Rc<Roster>) -> Rc<Self> {

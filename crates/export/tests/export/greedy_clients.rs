@@ -12,7 +12,7 @@ use brindle_io::Duration;
 const MIB: usize = 1 << 20;
 
 /// Asks for `count` times `len` bytes, and does not take a byte of them.
-async fn deaf(world: &World, count: u64, len: usize) -> Client {
+pub(crate) async fn deaf(world: &World, count: u64, len: usize) -> Client {
     let client = world.client().await;
     let request = |cookie| Request { cookie, len: len as u32, ..Request::default() }.encode();
     client.send(&(0..count).flat_map(request).collect::<Vec<_>>()).await.expect("the server reads");
@@ -20,7 +20,7 @@ async fn deaf(world: &World, count: u64, len: usize) -> Client {
 }
 
 /// Reads on a connection of its own; returns how long that took.
-async fn timed_read(world: &World, client: &mut Client, len: usize) -> Duration {
+pub(crate) async fn timed_read(world: &World, client: &mut Client, len: usize) -> Duration {
     let began = world.io.now();
     assert_eq!(client.read(0, len as u32).await.len(), len);
     world.io.now().since(began)

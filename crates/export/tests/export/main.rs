@@ -15,6 +15,7 @@ mod mounts;
 mod nbd_and_iscsi;
 mod places;
 mod proto;
+mod reactors;
 mod rights;
 mod support;
 mod tls;

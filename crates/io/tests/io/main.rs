@@ -1,6 +1,7 @@
 //! The seam in all its worlds, by subject. What counts for a whole process is in `handed.rs`.
 
 mod asking;
+mod budget;
 mod conformance;
 mod counters;
 mod device;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use brindle_array::{Array, ChannelTable, Channeled};
 use brindle_export::nbd::client::Remote;
 use brindle_export::nbd::{HOME, Server};
-use brindle_export::{Config, Gate};
+use brindle_export::{Config, Gate, MemoryShare};
 use brindle_host::Any;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Berth, Io};
@@ -115,8 +115,10 @@ impl Served {
     fn of(running: &brindle_testkit::running::Running<Sim>) -> Self {
         let (sim, io) = (running.bench.clone(), running.io.clone());
         let config = Config { memory: 1 << 20, connections: 16, ..Config::default() };
-        let (server, gate) = (Server::new(&io, config), Rc::<Gate>::default());
-        server.send_away(crew::away(&sim, &io, 3, config, Random::new(3)));
+        let mut shares = MemoryShare::of(config.memory, 3);
+        let own = shares.pop().expect("three");
+        let (server, gate) = (Server::sharing(&io, config, own), Rc::<Gate>::default());
+        server.send_away(crew::away(&sim, &io, shares, config, &Random::new(3)));
         let volume = Rc::new(running.array.clone());
         server.add_guarded("disk", "", volume, Rc::clone(&gate)).expect("a fresh name");
         let listener = sim.listen();

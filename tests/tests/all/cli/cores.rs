@@ -10,6 +10,8 @@ use super::*;
 
 /// Has sessions go to others although home is idle.
 const SPREAD: (&str, &str) = ("BRINDLE_HOME_BUSY", "0");
+/// Has them go to others only when home is busy, as they do unless the environment of the tests says otherwise.
+const USUAL: (&str, &str) = ("BRINDLE_HOME_BUSY", "75");
 
 /// Whether this process may use two cores.
 fn has_two() -> bool {
@@ -207,13 +209,66 @@ fn an_array_grows_under_sessions_of_other_reactors() {
     server.stop();
 }
 
+/// Half of the memory is for requests, and one may have all of that while nobody else has any: on each reactor.
+#[test]
+fn a_request_may_have_as_much_on_each_reactor_as_with_one() {
+    if !has_two() {
+        return;
+    }
+    let set = Set::sparse(3, 40 * MIB);
+    set.create("-l 5 -c 64K -N a --assume-clean").ok();
+    for (memory, way) in [("64M", SPREAD), ("64M", USUAL), ("128M", SPREAD)] {
+        let words = ["--memory", memory, "--cores", "2"].map(OsString::from);
+        let args = words.into_iter().chain(set.members.iter().map(|member| member.clone().into_os_string()));
+        let server = Server::start_by("serve", &set.runtime(), args, &[way]);
+        let len = 32 * MIB;
+        let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(&server.uri())).collect();
+        for round in 0..3 {
+            for (at, client) in (0..).zip(&mut clients) {
+                let data: Vec<u8> = (0..len).map(|place| (place >> 12) as u8 ^ (round * 3 + at)).collect();
+                let change =
+                    Change { offset: 4096, len, work: Work::Write { data: data.clone(), fua: false } };
+                client.all_at_once(&[change]);
+                assert!(client.read(4096, len) == data, "{memory}: {at} in round {round}");
+            }
+        }
+        let sessions = &server.status()["reactors"][1]["sessions"];
+        assert_eq!(sessions, if way == SPREAD { 3 } else { 0 }, "{memory}");
+        clients.into_iter().for_each(Client::close);
+        server.stop();
+    }
+}
+
+/// The same by another's client, which asks how large a request may be.
+#[test]
+fn others_copy_by_requests_of_32_mib_on_another_reactor() {
+    let Some(nbdcopy) = or_skip(tools::find("nbdcopy")) else { return };
+    if !has_two() {
+        return;
+    }
+    let set = Set::sparse(3, 100 * MIB);
+    set.create("-l 5 -c 64K -N a --assume-clean").ok();
+    let (source, back) = (set.path("source"), set.path("back"));
+    let words = ["--memory", "64M", "--cores", "2"].map(OsString::from);
+    let args = words.into_iter().chain(set.members.iter().map(|member| member.clone().into_os_string()));
+    let server = Server::start_by("serve", &set.runtime(), args, &[SPREAD]);
+    let size = server.status()["array"]["size"].as_u64().expect("a size");
+    files::write_pattern(&source, size, 7);
+    let large = ["--request-size=33554432", "--connections=2", "--requests=2"];
+    tools::run(&nbdcopy, large.into_iter().chain(["--flush", name(&source), &server.uri()]));
+    tools::run(&nbdcopy, large.into_iter().chain([&*server.uri(), name(&back)]));
+    assert_eq!(files::sha256(&source), files::sha256(&back));
+    assert!(second(&server).0 + second(&server).1 > 8);
+    server.stop();
+}
+
 #[test]
 fn sessions_stay_home_while_it_has_time_for_them() {
     if !has_two() {
         return;
     }
     let set = Set::raid5(3);
-    let server = serve(&set, "2", &[]);
+    let server = serve(&set, "2", &[USUAL]);
     let mut client = Client::connect(&server.uri());
     client.all_at_once(&[write(0, 3)]);
     let status = server.status();

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use brindle_export::{Config, fuse, iscsi, nbd};
+use brindle_export::{Config, MemoryShare, fuse, iscsi, nbd};
 use brindle_host::opening::Opening;
 use brindle_host::{Any, Door, Doors, FuseDoor, IscsiDoor, NbdDoor};
 use brindle_io::uring::{SocketRights, Uring};
@@ -63,10 +63,13 @@ impl Entrances {
         let share = memory >> u32::from(plan.is_some());
         let config =
             Config { memory: share as usize, connections: connections as usize, ..Config::default() };
-        // So has each reactor: one that has no session holds none of it.
-        let nbd_config = Config { memory: config.memory / opening.cores.count(), ..config };
-        let nbd = nbd::Server::new(io, nbd_config);
-        let crew = Crew::begin(io, &opening.cores, nbd_config)?;
+        // Reactors have it together. With one there is nothing to share.
+        let mut shares = MemoryShare::of(config.memory, opening.cores.count()).into_iter();
+        let nbd = match shares.next().filter(|_| opening.cores.count() > 1) {
+            Some(share) => nbd::Server::sharing(io, config, share),
+            None => nbd::Server::new(io, config),
+        };
+        let crew = Crew::begin(io, &opening.cores, config, shares)?;
         crew.iter().for_each(|crew| nbd.send_away(Rc::clone(&crew.away)));
         let reactors = crew.as_ref().map(|crew| Rc::clone(&crew.reactors));
         let addresses: Vec<Address> = sockets.iter().map(|(_, address)| address.clone()).collect();

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use brindle_array::Array;
 use brindle_export::fuse::{self, Mounting};
 use brindle_export::nbd::client::Remote;
-use brindle_export::{Config, Gate, nbd};
+use brindle_export::{Config, Gate, MemoryShare, nbd};
 use brindle_io::sim::Sim;
 use brindle_io::{Duration, Io, Pool, SocketId};
 use brindle_volume::{Volume, VolumeError};
@@ -62,12 +62,18 @@ impl Doors {
         }
         let (io, sim, pool) = (run.io.clone(), run.stage.sim.clone(), run.io.pool(super::POOL));
         let config = Config { memory: MEMORY, connections: 8, requests: 2, ..Config::default() };
-        let (memory, nbd) = (MemoryDoor::new(&io, config), nbd::Server::new(&io, config));
-        let mounts = fuse::Server::beside(&io, nbd.sessions());
         // There is one crew in a world, and one load in a boot.
-        if run.stage.plan.reactors > 1 && io.crew_turns().is_empty() {
+        let has_crew = run.stage.plan.reactors > 1 && io.crew_turns().is_empty();
+        let mut shares = if has_crew { MemoryShare::of(MEMORY, run.stage.plan.reactors) } else { Vec::new() };
+        let memory = MemoryDoor::new(&io, config);
+        let nbd = match shares.pop() {
+            Some(share) => nbd::Server::sharing(&io, config, share),
+            None => nbd::Server::new(&io, config),
+        };
+        let mounts = fuse::Server::beside(&io, nbd.sessions());
+        if has_crew {
             let random = Random::stream(run.stage.plan.seed, run.boot.number * 1000 + 993);
-            nbd.send_away(crew::away(&sim, &io, run.stage.plan.reactors, config, random));
+            nbd.send_away(crew::away(&sim, &io, shares, config, &random));
         }
         let (gate, listener, volume) = (Rc::<Gate>::default(), sim.listen(), Rc::new(array.clone()));
         memory.exports.offer(NAME, "", Rc::clone(&volume), Rc::clone(&gate));

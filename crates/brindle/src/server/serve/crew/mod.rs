@@ -10,8 +10,8 @@ use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
 use brindle_array::{ChannelTable, Channeled};
-use brindle_export::Config;
 use brindle_export::nbd::{Away, HOME, Outpost, Post, Posting};
+use brindle_export::{Config, MemoryShare};
 use brindle_host::opening::Cores;
 use brindle_host::status::ReactorStatus;
 use brindle_host::{Any, Reactors, mailbox};
@@ -49,7 +49,13 @@ struct Begun {
 
 impl Crew {
     /// Begins the threads that the cores ask for, beside this one; `None` if there is no other. What can't be had is done without.
-    pub(super) fn begin(io: &Io, cores: &Cores, config: Config) -> Result<Option<Self>, Failure> {
+    /// Each has one of the `shares` of the memory for requests.
+    pub(super) fn begin(
+        io: &Io,
+        cores: &Cores,
+        config: Config,
+        shares: impl Iterator<Item = MemoryShare>,
+    ) -> Result<Option<Self>, Failure> {
         if let Some(core) = cores.pinned(HOME) {
             pin(core);
         }
@@ -59,11 +65,11 @@ impl Crew {
         let mut berths = Berth::crew(cores.count()).into_iter();
         berths.next().into_iter().for_each(|berth| io.join(berth));
         let (end, ended) = mpsc::channel();
-        let begin = |berth: Berth| {
+        let begin = |(berth, share): (Berth, MemoryShare)| {
             let core = cores.pinned(berth.number());
-            begin(berth, core, config, end.clone())
+            begin(berth, core, (config, share), end.clone())
         };
-        let others: Vec<Result<Begun, Failure>> = berths.map(begin).collect();
+        let others: Vec<Result<Begun, Failure>> = berths.zip(shares).map(begin).collect();
         let missing = others.iter().find_map(|other| other.as_ref().err());
         let others: Vec<Option<Begun>> = {
             if let Some(why) = missing {
@@ -138,7 +144,12 @@ fn reactors(
 }
 
 /// Begins a thread with a reactor.
-fn begin(berth: Berth, core: Option<u16>, config: Config, end: Sender<Unanswered>) -> Result<Begun, Failure> {
+fn begin(
+    berth: Berth,
+    core: Option<u16>,
+    memory: (Config, MemoryShare),
+    end: Sender<Unanswered>,
+) -> Result<Begun, Failure> {
     let number = berth.number();
     let (tell, told) = mpsc::channel();
     let run = move || {
@@ -150,7 +161,7 @@ fn begin(berth: Berth, core: Option<u16>, config: Config, end: Sender<Unanswered
         match start(berth) {
             Ok((io, begun, (next, channels), watch)) => {
                 let _ = tell.send(Ok(begun));
-                unanswered = serve(&io, config, &next, channels);
+                unanswered = serve(&io, memory, &next, channels);
                 io.shutdown();
                 drop(watch);
             }
@@ -180,13 +191,13 @@ fn start(berth: Berth) -> Result<Started, Failure> {
 /// Serves the sessions that are posted here, until all are to end. Gives the devices that have not answered all that they were asked.
 fn serve(
     io: &Io,
-    config: Config,
+    (config, share): (Config, MemoryShare),
     next: &mailbox::Receiver<Posting>,
     channels: Rc<ChannelTable>,
 ) -> Unanswered {
     let (of, all) = (io.clone(), Rc::clone(&channels));
     let volume = Box::new(move |distant: Distant| Any::Away(Channeled::new(&of, distant, &channels)));
-    let outpost = Outpost::new(io, config, volume);
+    let outpost = Outpost::new(io, config, share, volume);
     io.block_on(async {
         while outpost.take(next.next().await) {}
         outpost.stop().await;
