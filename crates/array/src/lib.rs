@@ -59,3 +59,4 @@ pub use ledger::{
 };
 pub use process::{Process, ProcessDetail, ProcessError, ProcessKind};
 pub use sweep::Redundancy;
+pub use whole::scratch_at_home;

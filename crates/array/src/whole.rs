@@ -5,7 +5,7 @@ use core::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use brindle_io::MemberId;
+use brindle_io::{MemberId, PAGE};
 use brindle_layout::Level;
 use brindle_members::door::Done;
 use brindle_members::members::{Members, RoleState};
@@ -22,8 +22,15 @@ use crate::core::Core;
 use crate::lineage::WeakLineage;
 use crate::placement::{Family, Placement};
 
-/// Memory for parity is the array's at home; a channel has as much again divided by this, or what its widest step needs.
+/// Memory for parity is the array's at home; a channel has as much again divided by this. One in which its widest step would have no room
+/// writes nothing.
 const SCRATCH_SHARE: usize = 4;
+
+/// The part of an array's memory for parity that home has where other reactors have channels: theirs are the rest.
+pub fn scratch_at_home(bytes: u64, reactors: usize) -> u64 {
+    let others = reactors.saturating_sub(1) as u64;
+    bytes * SCRATCH_SHARE as u64 / (SCRATCH_SHARE as u64 + others)
+}
 
 impl Running {
     /// The number of members that the array lacks, which is on record, if every byte of the others can be read as it is, and home does nothing
@@ -83,11 +90,12 @@ impl Running {
         let buckets = || Arc::clone(core.keeper.channels.leases.buckets());
         let buckets = family.locks().map(|_| buckets());
         let scratch = match family {
-            Family::Parity(_) => {
-                Family::scratch_bytes(&self.geometry, core.scratch.capacity() / SCRATCH_SHARE)
-            }
+            Family::Parity(_) => core.scratch.capacity() / SCRATCH_SHARE / PAGE * PAGE,
             _ => 0,
         };
+        if Family::scratch_bytes(&self.geometry, scratch) > scratch && matches!(family, Family::Parity(_)) {
+            return None;
+        }
         Some(PlannedWrites { part: leased_part(core)?, buckets, scratch })
     }
 

@@ -307,7 +307,7 @@ impl Host {
             return Err(Failure::Refused(format!("the array can't be written to: {}", reasons.join("; "))));
         }
         let mut world = World::new(opening)?;
-        world.share_memory(only.arrays());
+        world.share_memory(only.arrays(), 1);
         let wanted = Wanted { name: only.own_name(), found: only, access: DeviceAccess::Write };
         let mut claimed = claim(&mut world, &look, vec![wanted], &unserved)?;
         let array = claimed.pop().ok_or_else(|| Failure::Refused("the array was not opened".to_owned()))?;

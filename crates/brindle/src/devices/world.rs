@@ -153,8 +153,8 @@ pub(crate) struct World {
     pub(crate) silent: RefCell<Vec<String>>,
     /// The identities of all devices.
     pub(crate) locks: Arc<Locks>,
-    /// Arrays in all, which share the memory for parity and reconstruction.
-    arrays: u64,
+    /// Arrays and reactors in all, which share the memory for parity and reconstruction.
+    shares: (u64, usize),
     ended: Cell<bool>,
 }
 
@@ -174,7 +174,7 @@ impl World {
             devices: RefCell::default(),
             silent: RefCell::default(),
             locks: Arc::default(),
-            arrays: 1,
+            shares: (1, 1),
             ended: Cell::new(false),
         })
     }
@@ -184,9 +184,9 @@ impl World {
         self.options.access = access;
     }
 
-    /// Divides the memory for parity and reconstruction among this many arrays.
-    pub(crate) fn share_memory(&mut self, arrays: u64) {
-        self.arrays = arrays;
+    /// Divides the memory for parity and reconstruction among this many arrays, which have channels on all but one of so many reactors.
+    pub(crate) fn share_memory(&mut self, arrays: u64, reactors: usize) {
+        self.shares = (arrays, reactors);
     }
 
     pub(crate) fn config(&self) -> OpenConfig {
@@ -199,7 +199,7 @@ impl World {
             DeviceAccess::Read | DeviceAccess::Examine => brindle_array::Access::ReadOnly,
         };
         let WorldOptions { tuning, recovery, .. } = self.options;
-        tuning.array(access, recovery, self.arrays, seconds_since_1970)
+        tuning.array(access, recovery, self.shares, seconds_since_1970)
     }
 
     /// Reads the superblocks of a member.

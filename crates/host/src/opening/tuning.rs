@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use brindle_array::{OnFull, OpenConfig, ReadPolicy, Recovery, Speeds};
+use brindle_array::{OnFull, OpenConfig, ReadPolicy, Recovery, Speeds, scratch_at_home};
 use brindle_io::Duration;
 use brindle_pool::PoolConfig;
 use schemars::JsonSchema;
@@ -143,17 +143,18 @@ impl Tuning {
         self.memory / 2
     }
 
-    /// How an array is opened that shares the memory with others, `arrays` in all. `clock` shows seconds since 1970.
+    /// How an array is opened that shares the memory with others, `arrays` in all, and with its channels on all but one of so many `reactors`.
+    /// `clock` shows seconds since 1970.
     pub fn array(
         &self,
         access: brindle_array::Access,
         recovery: Recovery,
-        arrays: u64,
+        (arrays, reactors): (u64, usize),
         clock: fn() -> u64,
     ) -> OpenConfig {
         OpenConfig {
             // A half is the export's, a quarter is for what the commands hold themselves.
-            scratch_bytes: (self.memory / 4 / arrays) as usize,
+            scratch_bytes: scratch_at_home(self.memory / 4 / arrays, reactors) as usize,
             read_policy: self.read_policy,
             on_full: self.on_full,
             patience: self.patience.into(),
@@ -203,10 +204,13 @@ mod tests {
     #[test]
     fn memory_is_shared_by_arrays_and_never_too_little_for_a_pool() {
         let tuning = Tuning { memory: 16 << 20, ..Tuning::USUAL };
-        let of = |arrays| {
-            tuning.array(brindle_array::Access::ReadOnly, Recovery::Manual, arrays, || 0).scratch_bytes
+        let of = |arrays, reactors| {
+            let shares = (arrays, reactors);
+            tuning.array(brindle_array::Access::ReadOnly, Recovery::Manual, shares, || 0).scratch_bytes
         };
-        assert_eq!((of(1), of(4), tuning.for_requests()), (4 << 20, 1 << 20, 8 << 20));
+        assert_eq!((of(1, 1), of(4, 1), tuning.for_requests()), (4 << 20, 1 << 20, 8 << 20));
+        // Each of four channels has a quarter of what home has.
+        assert_eq!(of(1, 5), 2 << 20);
         assert_eq!(tuning.pool(1 << 20, || 0).memory, LEAST);
     }
 

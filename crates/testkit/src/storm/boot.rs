@@ -332,7 +332,8 @@ impl Run {
         OpenConfig {
             idle: self.stage.plan.idle,
             daemon_sleep: Some(self.stage.plan.daemon_sleep),
-            scratch_bytes: 0,
+            // As little as there may be, on each reactor: a channel has a quarter of home's.
+            scratch_bytes: if self.stage.plan.reactors > 1 { 4 << 20 } else { 0 },
             observers: self.stage.plan.watched.then(guard::observer).into_iter().collect(),
             ..OpenConfig::new(Access::ReadWrite, self.clock())
         }

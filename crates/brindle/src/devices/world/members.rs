@@ -294,7 +294,7 @@ impl World {
         names: &[PathBuf],
         open: fn(&mut Self, &Path) -> Result<Named, Failure>,
     ) -> Result<Set, Failure> {
-        self.arrays = 1 + names.iter().filter(|name| parts(name).is_some()).count() as u64;
+        self.shares.0 = 1 + names.iter().filter(|name| parts(name).is_some()).count() as u64;
         let mut set = Set::default();
         for name in names {
             let opened = match parts(name) {

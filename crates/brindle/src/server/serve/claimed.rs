@@ -87,7 +87,7 @@ impl<'a> LookedAt<'a> {
         let mut world = World::new(how)?;
         let shares: u64 = found.iter().map(|contents| contents.shares()).sum();
         // Memory is shared with contents that are expected to come.
-        world.share_memory(shares.max(expected).max(1));
+        world.share_memory(shares.max(expected).max(1), known.task.job.opening.cores.count());
         let claimed = found.into_iter().map(|contents| contents.claim(&mut world, unserved));
         let mut contents = claimed.collect::<Result<Vec<_>, _>>()?;
         let others = ask::status_of_all(&known.place.folder);
