@@ -45,3 +45,13 @@ pub(crate) fn new() -> Result<Uring, UringError> {
         }),
     }
 }
+
+/// Says once for all reactors if the kernel refuses to register buffers of one.
+pub(crate) fn say_if_locked_memory_lacks() {
+    brindle_io::uring::say_if_locked_memory_lacks(|| {
+        tracing::warn!(
+            "the limit on locked memory is too low for the buffers of all reactors: some are not registered with the kernel, \
+             which costs more processor time; raise it to what --memory says and more (ulimit -l, LimitMEMLOCK=)"
+        );
+    });
+}

@@ -1,6 +1,8 @@
 //! Arenas as registered buffers: the kernel pins and maps their pages once instead of for each operation.
 
 use core::ptr::{NonNull, null_mut};
+use std::io;
+use std::sync::{Once, OnceLock};
 
 use super::engine::Engine;
 
@@ -28,7 +30,13 @@ impl Arenas {
             let buffer = libc::iovec { iov_base: memory.as_ptr().cast(), iov_len: memory.len() };
             let at = arena as usize;
             self.registered.resize(self.registered.len().max(at + 1), false);
-            self.registered[at] = update(engine, arena, buffer);
+            let answer = update(engine, arena, buffer);
+            self.registered[at] = answer.is_ok();
+            if answer.is_err_and(|why| why.raw_os_error() == Some(libc::ENOMEM))
+                && let Some(say) = LACKING.get()
+            {
+                SAID.call_once(say);
+            }
         }
     }
 
@@ -38,7 +46,7 @@ impl Arenas {
         let registered = self.registered.get_mut(arena as usize).map(core::mem::take);
         if registered == Some(true) {
             let emptied = update(engine, arena, libc::iovec { iov_base: null_mut(), iov_len: 0 });
-            debug_assert!(emptied, "arena {arena} stays pinned");
+            debug_assert!(emptied.is_ok(), "arena {arena} stays pinned");
         }
     }
 
@@ -59,9 +67,18 @@ impl Arenas {
 }
 
 /// Puts a buffer, or none, at a place of the table.
-fn update(engine: &Engine, place: u32, buffer: libc::iovec) -> bool {
-    engine.submitter().is_some_and(|ring| {
-        // SAFETY: an arena stays mapped until it is unregistered, or the executor's end takes all registrations back.
-        unsafe { ring.register_buffers_update(place, &[buffer], None) }.is_ok()
-    })
+fn update(engine: &Engine, place: u32, buffer: libc::iovec) -> io::Result<()> {
+    let ring = engine.submitter().ok_or(io::ErrorKind::Unsupported)?;
+    // SAFETY: an arena stays mapped until it is unregistered, or the executor's end takes all registrations back.
+    unsafe { ring.register_buffers_update(place, &[buffer], None) }
+}
+
+/// Told once that locked memory does not suffice.
+static LACKING: OnceLock<fn()> = OnceLock::new();
+static SAID: Once = Once::new();
+
+/// Has the limit on locked memory said when buffers are refused for it: once for all rings of the process. Operations go on without, and cost
+/// more. Set once, before there is a second ring.
+pub fn say_if_locked_memory_lacks(say: fn()) {
+    let _ = LACKING.set(say);
 }

@@ -35,6 +35,7 @@ use crate::reactor::{HandedDevice, HandedEnd, HandedMember, HandedSocket, Reacto
 use crate::threads::Threads;
 use crate::time::{Clock, Duration, Instant};
 use arenas::Arenas;
+pub use arenas::say_if_locked_memory_lacks;
 use engine::Engine;
 pub use handed::{
     HandedListener, ListenerPlace, adopt, close_unclaimed, is_unclaimed, keep_listeners, keeps_listeners,

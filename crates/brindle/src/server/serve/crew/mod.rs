@@ -62,6 +62,7 @@ impl Crew {
         if cores.count() == 1 {
             return Ok(None);
         }
+        reactor::say_if_locked_memory_lacks();
         let mut berths = Berth::crew(cores.count()).into_iter();
         berths.next().into_iter().for_each(|berth| io.join(berth));
         let (end, ended) = mpsc::channel();
