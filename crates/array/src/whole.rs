@@ -13,10 +13,10 @@ use brindle_members::set::Owner;
 use brindle_volume::Ticket;
 
 use crate::array::{Array, Running};
-use crate::channels::ChannelSource;
 use crate::channels::rows::BesideChannels;
 use crate::channels::settling::RefusedWrite;
 use crate::channels::shared::{ChannelPlan, Given, PlannedMember, PlannedWrites, Unit, units};
+use crate::channels::{ChannelSource, Lack};
 use crate::config::ReadPolicy;
 use crate::core::Core;
 use crate::lineage::WeakLineage;
@@ -33,9 +33,9 @@ pub fn scratch_at_home(bytes: u64, reactors: usize) -> u64 {
 }
 
 impl Running {
-    /// The number of members that the array lacks, which is on record, if every byte of the others can be read as it is, and home does nothing
-    /// else for such a read either. Most of it are counts, since this is asked with each change of a member.
-    fn lacks(&self) -> Option<u16> {
+    /// The members that the array lacks, which is on record, if every byte of the others can be read as it is, and home does nothing else for
+    /// such a read either. Most of it are counts, since this is asked with each change of a member.
+    fn lacks(&self) -> Option<Lack> {
         let core = &self.core;
         let members = &core.members;
         // No member is slow or lags; none has a second device, bad blocks, or writes that may still land.
@@ -47,7 +47,15 @@ impl Running {
             && core.config.logs.is_empty()
             && !core.keeper.awaits_space()
             && self.is_read_anywhere();
-        is_read.then_some(members.lost())
+        is_read.then(|| Lack { lost: members.lost(), rebuilt: self.rebuilt() })
+    }
+
+    /// The number of members that are being rebuilt: they get what is written, too.
+    fn rebuilt(&self) -> u16 {
+        let members = &self.core.members;
+        let is_rebuilt =
+            |role: &u16| members.state(*role) != RoleState::InSync && members.writable(*role).is_some();
+        if members.lost() == 0 { 0 } else { (0..members.len()).filter(is_rebuilt).count() as u16 }
     }
 
     /// One family has all of the array, and of mirrors any copy may answer.
@@ -73,20 +81,35 @@ impl Running {
         let (geometry, redundant) = (self.geometry.clone(), core.dependence().redundant);
         // Home judges the member by a read of its own: its patience is to be over before a client's is.
         let (patience, early) = (core.patience.answer / 4, redundant.then_some(core.patience.read));
+        let slow_for = core.patience.flush.saturating_sub(core.patience.answer);
         let writes = self.planned_writes();
         let first_copy = core.config.read_policy == ReadPolicy::First && geometry.level() != Level::Raid0;
-        Some(ChannelPlan { geometry, limits: core.limits, members, first_copy, writes, patience, early })
+        Some(ChannelPlan {
+            geometry,
+            limits: core.limits,
+            members,
+            first_copy,
+            writes,
+            patience,
+            slow_for,
+            early,
+        })
     }
 }
 
 impl Running {
-    /// Whether and how channels write: while the array lacks nothing, and no observer is to see what members get.
+    /// Whether and how channels write: while the array lacks nothing, or is a mirror of which nothing is rebuilt, and no observer is to see what
+    /// members get. A write with parity that failed where blocks are lost could not be carried out once more by home.
     fn planned_writes(&self) -> Option<PlannedWrites> {
         let core = &self.core;
-        if core.members.lost() > 0 || core.config.is_read_only() || core.intent.is_observed() {
+        if core.config.is_read_only() || core.intent.is_observed() {
             return None;
         }
         let family = self.placement.one().ok()?;
+        let is_enough = matches!(family, Family::Mirror(_)) && self.rebuilt() == 0;
+        if core.members.lost() > 0 && !is_enough {
+            return None;
+        }
         let buckets = || Arc::clone(core.keeper.channels.leases.buckets());
         let buckets = family.locks().map(|_| buckets());
         let scratch = match family {
@@ -130,7 +153,7 @@ fn leased_part(core: &Core) -> Option<u64> {
 }
 
 impl ChannelSource for WeakLineage<Running> {
-    fn lacks(&self) -> Option<u16> {
+    fn lacks(&self) -> Option<Lack> {
         self.upgrade()?.lacks()
     }
 
@@ -174,7 +197,8 @@ impl ChannelSource for WeakLineage<Running> {
     }
 
     fn may_be_leased(&self) -> bool {
-        self.upgrade().is_some_and(|array| array.lacks() == Some(0) && array.may_be_leased())
+        let array = self.upgrade().filter(|array| array.lacks().is_some());
+        array.is_some_and(|array| array.planned_writes().is_some() && array.may_be_leased())
     }
 }
 
@@ -194,7 +218,8 @@ impl Array {
     pub fn is_for_channels(&self, range: Range<u64>, writes: bool) -> bool {
         let running = &self.0;
         let is_written = || running.planned_writes().is_some() && running.is_narrow(&range);
-        running.lacks() == Some(0) && (!writes || is_written())
+        let is_read = || running.lacks().is_some_and(|lack| lack.lost == 0);
+        if writes { running.lacks().is_some() && is_written() } else { is_read() }
     }
 
     /// Channels hear of changes of the members from now on, if there are some.

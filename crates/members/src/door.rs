@@ -6,6 +6,7 @@
 
 mod done;
 mod fast_path;
+mod refused;
 
 use core::future::Future;
 use core::ops::Range;
@@ -17,11 +18,12 @@ use brindle_io::{Failure, Group, MemberId, OpError, OpKind, Outcome, Pending, Sl
 
 pub use done::Done;
 use done::NotDone;
+pub use refused::Refused;
 
 use crate::bad_blocks::UNREADABLE;
 use crate::change::{Content, MemberChange};
 use crate::events::Cause;
-use crate::members::{Device, Members, RoleState, Second};
+use crate::members::{Device, RoleState, Second};
 use crate::presence;
 use crate::set::MemberSet;
 
@@ -108,36 +110,6 @@ pub struct Asked {
 impl Asked {
     fn bit(member: MemberId) -> u64 {
         1 << (member.index() % 64)
-    }
-}
-
-/// An operation that a member did not carry out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// The member's role.
-    pub role: u16,
-    /// The device that refused.
-    pub member: MemberId,
-    /// First byte, of the data area; 0 for a flush.
-    pub offset: u64,
-    /// Bytes of a discard or write-zeroes; 0 for others.
-    pub len: u64,
-    /// The reason.
-    pub error: OpError,
-    /// The operation and its place, for events.
-    cause: Cause,
-}
-
-impl Refused {
-    /// Whether the member still has the role; else another has taken its place, which this failure does not concern.
-    pub fn is_of(&self, members: &Members) -> bool {
-        members.device(self.role).is_some_and(|device| device.id == self.member)
-    }
-}
-
-impl From<&Refused> for Cause {
-    fn from(refused: &Refused) -> Self {
-        refused.cause
     }
 }
 

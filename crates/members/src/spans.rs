@@ -5,7 +5,7 @@ use core::ops::Range;
 use brindle_io::OpError;
 use brindle_volume::{VolumeError, ZeroOptions};
 
-use crate::door::{Door, Refused};
+use crate::door::{Done, Door, Refused};
 use crate::events::Cause;
 
 /// Bytes of the array that one round of a discard or write-zeroes covers: bounds the operations in flight.
@@ -67,8 +67,27 @@ impl Door<'_> {
         if options.fua { self.set.flush_members().await } else { Ok(()) }
     }
 
-    /// Zeroes ranges of members (role, offset in the data area, bytes); sends zeroes where a member must be sent
-    /// them. The caller holds the ranges, which are `doubtful`, as a resync counts, if a member has no room for zeroes.
+    /// Zeroes a range as [`Door::zero_rounds`] does on members that are there, up to the first failure of one, which is not settled.
+    ///
+    /// # Errors
+    /// Of the member that failed first.
+    pub async fn put_zero_rounds(
+        self,
+        offset: u64,
+        len: u64,
+        options: ZeroOptions,
+        spans: impl Fn(u64, u64) -> Spans,
+    ) -> Result<(), VolumeError> {
+        for at in (0..len).step_by(ROUND as usize) {
+            let mut round = spans(offset + at, ROUND.min(len - at)).0;
+            round.retain(|&(role, ..)| self.set.members.writable(role).is_some());
+            self.put_zeroes(&round, options).await?.named()?;
+        }
+        Ok(())
+    }
+
+    /// Zeroes ranges of members (role, offset in the data area, bytes). The caller holds the ranges, which are `doubtful`, as a resync counts,
+    /// if a member has no room for zeroes.
     ///
     /// # Errors
     /// As of [`MemberSet::settle_writes`](crate::set::MemberSet::settle_writes).
@@ -78,6 +97,20 @@ impl Door<'_> {
         options: ZeroOptions,
         doubtful: Range<u64>,
     ) -> Result<(), VolumeError> {
+        let outcome = self.put_zeroes(spans, options).await?;
+        self.settle_zeroes(&outcome, doubtful).await
+    }
+
+    /// Zeroes ranges of members (role, offset in the data area, bytes); sends zeroes where a member must be sent them. The caller settles what
+    /// members refuse.
+    ///
+    /// # Errors
+    /// [`VolumeError::TooManyLost`] where the members can't do without one that is missing.
+    pub async fn put_zeroes(
+        self,
+        spans: &[(u16, u64, u64)],
+        options: ZeroOptions,
+    ) -> Result<Done, VolumeError> {
         let redundant = self.set.dependence().redundant;
         let mut group = self.ask();
         for &(role, offset, len) in spans {
@@ -91,22 +124,34 @@ impl Door<'_> {
         }
         let outcome = group.submit().await;
         if outcome.is_ok() {
-            return self.set.settle_writes(&outcome, redundant).await;
+            return Ok(outcome);
         }
-        // Members that were left out have to be recorded as failed here too.
-        let mut result = self.set.recorded().await;
+        let mut left = Vec::new();
         for refused in outcome.refused() {
             let mut done = Err(refused.error);
             if refused.error == OpError::Unsupported {
                 self.set.note_sent_zeroes(options);
                 done = self.send_zeroes(refused).await;
             }
-            let Err(error) = done else { continue };
-            if !refused.is_of(&self.set.members) {
-                continue;
+            if let Err(error) = done {
+                left.push(refused.with(error));
             }
+        }
+        Ok(Done::of_refused(left))
+    }
+
+    /// Settles the outcome of [`Door::put_zeroes`].
+    async fn settle_zeroes(self, outcome: &Done, doubtful: Range<u64>) -> Result<(), VolumeError> {
+        let redundant = self.set.dependence().redundant;
+        if outcome.is_ok() {
+            return self.set.settle_writes(outcome, redundant).await;
+        }
+        // Members that were left out have to be recorded as failed here too.
+        let mut result = self.set.recorded().await;
+        for refused in outcome.refused().iter().filter(|refused| refused.is_of(&self.set.members)) {
+            let error = refused.error;
             let failed = if self.set.is_kept(refused.role, error) {
-                let why = Cause { error: Some(error), ..refused.into() };
+                let why = Cause::from(refused);
                 if error == OpError::NoSpace && self.zero_in_place(refused).await {
                     self.set.owner()?.full(refused.role, why);
                 } else {

@@ -149,7 +149,7 @@ impl Drop for OpenChannel {
     }
 }
 
-/// The core of a channel: of an array that lacks nothing and is in sync, whose state is kept by home.
+/// The core of a channel, of an array that is in sync and whose state is kept by home.
 fn channel_core(io: &Io, plan: &ChannelPlan, members: Members, home: Rc<dyn Home>) -> Rc<Core> {
     let members = Rc::new(members);
     // Home makes up for members, and puts on record that the array changes.

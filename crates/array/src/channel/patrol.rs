@@ -75,8 +75,10 @@ impl Channel {
     fn look_at_writes(&self, open: &OpenChannel) {
         let now = self.io.ran();
         for port in &open.ports {
-            let age = self.io.oldest(port.id, OpSpan::Write).map(|since| now.since(since));
-            let age = age.filter(|&age| age >= open.plan.patience);
+            let age = |span| self.io.oldest(port.id, span).map(|since| now.since(since));
+            // Home judges flushes, discards and zeroes by the patience with writes, from then on when these have had their own.
+            let slow = age(OpSpan::Slow).and_then(|age| age.checked_sub(open.plan.slow_for));
+            let age = age(OpSpan::Write).max(slow).filter(|&age| age >= open.plan.patience);
             if age.is_some() || port.waits.get() {
                 let millis = age.map_or(0, |age| (age.as_nanos() / 1_000_000).max(1) as u32);
                 port.waits.set(age.is_some());

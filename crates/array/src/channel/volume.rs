@@ -1,4 +1,4 @@
-//! A volume of home as a reactor beside it has it: reads and writes in a channel, as far as it can be, and all else at home.
+//! A volume of home as a reactor beside it has it: reads and changes in a channel, as far as it can be, and all else at home.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -38,6 +38,12 @@ impl Channeled {
     fn channel(&self) -> Option<&Rc<Channel>> {
         self.channel.as_ref().filter(|_| !self.paced.load(Ordering::Relaxed))
     }
+
+    /// The channel, unless home refuses changes.
+    #[inline]
+    fn changing(&self) -> Option<&Rc<Channel>> {
+        self.channel().filter(|_| !self.closed.load(Ordering::Relaxed))
+    }
 }
 
 impl Volume for Channeled {
@@ -57,7 +63,7 @@ impl Volume for Channeled {
 
     async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
         let from = from.as_ref();
-        if let Some(channel) = self.channel().filter(|_| !self.closed.load(Ordering::Relaxed))
+        if let Some(channel) = self.changing()
             && channel.write(offset, from, fua).await
         {
             return Ok(());
@@ -78,10 +84,20 @@ impl Volume for Channeled {
     }
 
     async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        if let Some(channel) = self.changing()
+            && Box::pin(channel.discard(offset, len)).await
+        {
+            return Ok(());
+        }
         self.home.discard(offset, len).await
     }
 
     async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
+        if let Some(channel) = self.changing()
+            && Box::pin(channel.write_zeroes(offset, len, options)).await
+        {
+            return Ok(());
+        }
         self.home.write_zeroes(offset, len, options).await
     }
 

@@ -24,11 +24,12 @@ use crate::array::STREAMS;
 use crate::channels::shared::Tell;
 use crate::data::{mirrored, striped};
 
-/// A write under way, with the rows that it has.
-struct UnderWay<'a> {
+/// A change under way, with the rows that it has.
+pub(super) struct UnderWay<'a> {
     channel: &'a Channel,
     open: &'a OpenChannel,
-    units: Range<u64>,
+    /// Units of buckets, where the array has copies or parity.
+    pub(super) units: Range<u64>,
     _rows: Option<RangeGuard<'a>>,
     _within: Within<'a>,
 }
@@ -85,17 +86,26 @@ impl Channel {
         false
     }
 
-    /// Begins a write if all that it needs is here. Nothing has to be waited for between this and the members, so that both are of one state.
     #[inline]
     fn begin_write<'a>(&'a self, open: &'a OpenChannel, offset: u64, from: &[Slice]) -> Option<UnderWay<'a>> {
-        let (writes, leases) = (open.plan.writes.as_ref()?, open.leases.as_ref()?);
         // Home says what is wrong with a request, and copies what others change meanwhile.
         let len = open.plan.limits.check_list(offset, from).ok().filter(|&len| len > 0)?;
         if from.iter().any(|slice| slice.is_shared() || slice.is_pinned()) {
             return None;
         }
+        self.begin_change(open, offset..offset + len)
+    }
+
+    /// Begins a change of a range that is not empty, if all that it needs is here. Nothing has to be waited for between this and the members,
+    /// so that both are of one state.
+    #[inline]
+    pub(super) fn begin_change<'a>(
+        &'a self,
+        open: &'a OpenChannel,
+        range: Range<u64>,
+    ) -> Option<UnderWay<'a>> {
+        let (writes, leases) = (open.plan.writes.as_ref()?, open.leases.as_ref()?);
         self.patrol();
-        let range = offset..offset + len;
         let wants = |part| {
             self.telling.tell(Tell::Wants(part));
         };
@@ -143,7 +153,7 @@ impl Channel {
 
     /// Has home know that copies may differ, and of writes that were given up, before the rows are let go: it may refuse the request by now.
     #[cold]
-    async fn unwritten(self: &Rc<Self>, open: &Rc<OpenChannel>, units: Range<u64>) {
+    pub(super) async fn unwritten(self: &Rc<Self>, open: &Rc<OpenChannel>, units: Range<u64>) {
         let mut told = 0;
         for unit in units {
             told = self.telling.tell(Tell::Differs(unit));
@@ -223,7 +233,9 @@ impl Channel {
         let Some(open) = self.last.borrow().upgrade() else { return };
         let device = MemberId::device(device as u32);
         for port in open.ports.iter().filter(|port| port.device == device) {
-            self.io.give_up(port.id, OpSpan::Write, self.io.ran());
+            for span in [OpSpan::Write, OpSpan::Slow] {
+                self.io.give_up(port.id, span, self.io.ran());
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Home has the array: all changes, all decisions, all records. A reactor beside it may have a *channel* of the array ([`crate::channel`]): a
 //! port of each member on its own ring, and a copy of the states of members. While a
 //! member is slow or has bad blocks, while writes that were given up may still land, and so on ([`crate::whole`]), there is no copy, and all
-//! requests go home. Members that are missing are not in it: home does what needs their bytes, and all writes.
+//! requests go home. Members that are missing are not in it: home does what needs their bytes, and all changes of arrays with parity.
 
 pub(crate) mod leases;
 pub(crate) mod rows;
@@ -26,8 +26,8 @@ use shared::{Ask, ChannelCounts, ChannelPlan, Given, Seed, SharedPlan};
 
 /// The array that channels read and write.
 pub(crate) trait ChannelSource {
-    /// The number of members that it lacks, if every byte of the others can be read as it is; `None`: home does everything.
-    fn lacks(&self) -> Option<u16>;
+    /// The members that it lacks, if every byte of the others can be read as it is; `None`: home does everything.
+    fn lacks(&self) -> Option<Lack>;
 
     /// All that channels go by; `None` if a member can't be asked by other reactors.
     fn plan(&self) -> Option<ChannelPlan>;
@@ -47,6 +47,15 @@ pub(crate) trait ChannelSource {
 
     /// Begins a change of a part of the array, then sees `lease` to its end, and ends the change.
     fn lend(&self, part: u64, lease: Pin<Box<dyn Future<Output = ()>>>) -> Pin<Box<dyn Future<Output = ()>>>;
+}
+
+/// The members that an array lacks, by number. A plan holds as long as they are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lack {
+    /// Members whose bytes are not all there.
+    pub(crate) lost: u16,
+    /// Those among them that are being rebuilt.
+    pub(crate) rebuilt: u16,
 }
 
 /// The state that the channels of an array were told.
@@ -74,8 +83,8 @@ pub(crate) struct Channels {
     shared: Arc<SharedPlan>,
     far: RefCell<Vec<Far>>,
     told: Cell<Told>,
-    /// The number of members that the array lacks by the plan.
-    lacking: Cell<u16>,
+    /// The members that the array lacks by the plan.
+    lacking: Cell<Lack>,
     /// Channels that may still read by a plan that is true no more.
     untaken: Cell<usize>,
     taken: Notify,
@@ -94,7 +103,7 @@ impl Channels {
             shared: SharedPlan::new(),
             far: RefCell::default(),
             told: Cell::new(Told::Closed),
-            lacking: Cell::new(0),
+            lacking: Cell::default(),
             untaken: Cell::new(0),
             taken: Notify::new(io),
             leases: Leases::new(io),

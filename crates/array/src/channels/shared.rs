@@ -189,6 +189,8 @@ pub(crate) struct ChannelPlan {
     pub(crate) first_copy: bool,
     /// A read that takes longer is handed to home, which is told of a write that does.
     pub(crate) patience: Duration,
+    /// The longer time that flushes, discards and zeroes may take than writes.
+    pub(crate) slow_for: Duration,
     /// A read is also handed over that takes this long, if other members answer in less than half of the time: where others can make up for
     /// one.
     pub(crate) early: Option<Duration>,

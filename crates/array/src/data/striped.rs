@@ -93,7 +93,7 @@ impl Stripes {
             return Ok(());
         }
         let _writing = self.core.begin(offset, len).await?;
-        self.door().discard_rounds(offset, len, |at, len| self.spans(at, len)).await;
+        self.door().discard_rounds(offset, len, |at, len| spans(&self.map, at, len)).await;
         Ok(())
     }
 
@@ -105,7 +105,7 @@ impl Stripes {
     ) -> Result<(), VolumeError> {
         self.core.check_zeroes(options)?;
         let _writing = self.core.begin(offset, len).await?;
-        self.door().zero_rounds(offset, len, options, |at, len| self.spans(at, len)).await
+        self.door().zero_rounds(offset, len, options, |at, len| spans(&self.map, at, len)).await
     }
 
     /// Where a byte of the array is read from, and how far that goes.
@@ -113,19 +113,19 @@ impl Stripes {
         let extent = self.map.locate(at);
         Sources { len: extent.len, of: smallvec![(extent.member, extent.offset)] }
     }
+}
 
-    /// Where a range lies.
-    fn spans(&self, offset: u64, len: u64) -> Spans {
-        let mut spans = Spans::default();
-        let mut at = 0;
-        while at < len {
-            let extent = self.map.locate(offset + at);
-            let step = extent.len.min(len - at);
-            spans.add(extent.member, extent.offset, step);
-            at += step;
-        }
-        spans
+/// Where a range lies.
+pub(crate) fn spans(map: &Striped, offset: u64, len: u64) -> Spans {
+    let mut spans = Spans::default();
+    let mut at = 0;
+    while at < len {
+        let extent = map.locate(offset + at);
+        let step = extent.len.min(len - at);
+        spans.add(extent.member, extent.offset, step);
+        at += step;
     }
+    spans
 }
 
 /// The member and offset that hold a byte of such an array, if they can be read.

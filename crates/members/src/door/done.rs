@@ -43,6 +43,12 @@ impl Done {
         })
     }
 
+    /// The outcome of operations of which these were refused.
+    pub(crate) fn of_refused(refused: Vec<Refused>) -> Self {
+        let first = refused.first().map(|first| (Some(first.role), first.error));
+        Self(first.map(|first| Box::new(NotDone { first, refused })))
+    }
+
     /// The outcome of writes that were sent by ports of these members: the devices that have refused one, at this byte of theirs, and why.
     pub fn of_ports(set: &MemberSet, refused: impl IntoIterator<Item = (MemberId, u64, OpError)>) -> Self {
         let of = |(member, at, error): (MemberId, u64, OpError)| {
@@ -57,9 +63,7 @@ impl Done {
                 cause,
             })
         };
-        let refused: Vec<Refused> = refused.into_iter().filter_map(of).collect();
-        let first = refused.first().map(|first| (Some(first.role), first.error));
-        Self(first.map(|first| Box::new(NotDone { first, refused })))
+        Self::of_refused(refused.into_iter().filter_map(of).collect())
     }
 
     /// For operations each of which must succeed.

@@ -15,7 +15,7 @@ use crate::channels::Beside;
 
 const BLOCK: usize = 4096;
 
-fn shapes() -> Vec<Shape> {
+pub(crate) fn shapes() -> Vec<Shape> {
     let shape = |level, members| Shape { rows: 32, ..Shape::new(level, members) };
     vec![
         shape(Level::Linear, 3),
@@ -33,7 +33,7 @@ fn shapes() -> Vec<Shape> {
 }
 
 /// Does something with an array that is written to by both executors. Home is not observed: then it would write all by itself.
-fn written(shape: &Shape, seed: u64, work: impl AsyncFnOnce(&Beside)) {
+pub(crate) fn written(shape: &Shape, seed: u64, work: impl AsyncFnOnce(&Beside)) {
     let (idle, observers) = (Duration::from_millis(200), Vec::new());
     let beside = Beside::with(shape, seed, OpenConfig { idle, observers, ..patient() });
     beside.running.io.block_on(work(&beside));
@@ -42,7 +42,7 @@ fn written(shape: &Shape, seed: u64, work: impl AsyncFnOnce(&Beside)) {
 
 impl Beside {
     /// Writes until that is done on the other executor.
-    async fn write_until_there(&self, offset: u64, byte: u8) {
+    pub(crate) async fn write_until_there(&self, offset: u64, byte: u8) {
         for _ in 0..200 {
             let before = self.requests();
             self.write(offset, byte).await;
@@ -62,7 +62,7 @@ impl Beside {
     }
 
     /// Every copy of all that is written is the same.
-    async fn compare(&self) {
+    pub(crate) async fn compare(&self) {
         let report = self.running.array.check(SyncMode::Check, |_| {}).await.expect("it can be checked");
         assert_eq!(report.mismatch_sectors, 0, "{report:?}");
     }
@@ -130,6 +130,7 @@ fn a_member_that_refuses_a_write_of_a_channel_is_failed_by_home() {
         Shape::new(Level::Raid6, 4),
     ];
     for (seed, shape) in (181..).zip(shapes) {
+        let level = shape.level;
         written(&Shape { rows: 32, ..shape }, seed, async |beside| {
             beside.write_until_there(0, 1).await;
             beside.running.bench.refuse_writes(beside.running.ids[0]);
@@ -140,6 +141,16 @@ fn a_member_that_refuses_a_write_of_a_channel_is_failed_by_home() {
             assert_eq!(beside.requests(), before, "home writes to an array that is degraded");
             let found = beside.read(0, 2 * BLOCK).await;
             assert!(found[..BLOCK] == [2; BLOCK] && found[BLOCK..] == [3; BLOCK]);
+            // Mirrors are written to there again, once channels have heard what is left.
+            beside.running.io.sleep(Duration::from_secs(1)).await;
+            if matches!(level, Level::Raid1 | Level::Raid10) {
+                beside.write_until_there(0, 4).await;
+                assert_eq!(beside.read(0, BLOCK).await, [4; BLOCK]);
+            } else {
+                let before = beside.requests();
+                beside.write(0, 4).await;
+                assert_eq!(beside.requests(), before, "home writes where blocks are lost");
+            }
         });
     }
 }

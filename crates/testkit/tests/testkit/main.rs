@@ -1,6 +1,7 @@
 //! Storms that are always run, and what is made only of tools of tests, by subject.
 
 mod channel_writes;
+mod channel_zeroes;
 mod channels;
 mod conformance;
 mod container;

@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 
 use pace::Paces;
 pub(crate) use place::place;
-pub(crate) use write::write_copies;
+pub(crate) use write::{spans, write_copies};
 use write_behind::WriteBehind;
 
 use crate::config::ReadPolicy;

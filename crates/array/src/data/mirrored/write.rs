@@ -41,6 +41,22 @@ pub(crate) fn write_copies(
     Ok(())
 }
 
+/// Where every copy of a range lies.
+pub(crate) fn spans(map: &Mirrored, offset: u64, len: u64) -> Spans {
+    let mut spans = Spans::default();
+    let mut at = 0;
+    while at < len {
+        let here = offset + at;
+        let step = map.locate(here, 0).len.min(len - at);
+        for copy in 0..map.copies() {
+            let extent = map.locate(here, copy);
+            spans.add(extent.member, extent.offset, step);
+        }
+        at += step;
+    }
+    spans
+}
+
 impl Mirror {
     #[inline]
     pub(crate) async fn write(&self, offset: u64, from: &[Slice], fua: bool) -> Result<(), VolumeError> {
@@ -67,7 +83,7 @@ impl Mirror {
         }
         let _writing = self.core.begin(offset, len).await?;
         let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
-        self.door().discard_rounds(offset, len, |at, len| self.spans(at, len)).await;
+        self.door().discard_rounds(offset, len, |at, len| spans(&self.map, at, len)).await;
         Ok(())
     }
 
@@ -80,22 +96,6 @@ impl Mirror {
         self.core.check_zeroes(options)?;
         let _writing = self.core.begin(offset, len).await?;
         let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
-        self.door().zero_rounds(offset, len, options, |at, len| self.spans(at, len)).await
-    }
-
-    /// Where every copy of a range lies.
-    fn spans(&self, offset: u64, len: u64) -> Spans {
-        let mut spans = Spans::default();
-        let mut at = 0;
-        while at < len {
-            let here = offset + at;
-            let step = self.map.locate(here, 0).len.min(len - at);
-            for copy in 0..self.map.copies() {
-                let extent = self.map.locate(here, copy);
-                spans.add(extent.member, extent.offset, step);
-            }
-            at += step;
-        }
-        spans
+        self.door().zero_rounds(offset, len, options, |at, len| spans(&self.map, at, len)).await
     }
 }

@@ -35,6 +35,10 @@ impl Parity {
         let zeroes = |&(role, offset, len): &_| MemberChange { role, offset, len, content: Content::Zeroes };
         let rows = || Computed { range: range.clone(), changes: spans.iter().map(zeroes).collect() };
         self.core.intent.computed(&self.core.keeper, rows).await?;
+        if self.core.home().is_some() {
+            let outcome = self.door().put_zeroes(&spans, options).await?;
+            return self.core.settle_range(&outcome, true, range).await;
+        }
         self.door().zero_spans(&spans, options, range).await
     }
 
