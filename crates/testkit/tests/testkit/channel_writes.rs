@@ -1,9 +1,11 @@
 //! Writes of an array on an executor that is not its home: done there while the array is whole and home has lent it, and at home otherwise.
 
+use core::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use brindle_array::{Channeled, OpenConfig, RoleState, SyncMode};
+use brindle_array::{Channeled, OpenConfig, Recovery, Removal, RoleState, Speeds, SyncMode};
+use brindle_format::md::Uuid;
 use brindle_io::Duration;
 use brindle_layout::Level;
 use brindle_testkit::conformance::conforms;
@@ -34,8 +36,12 @@ pub(crate) fn shapes() -> Vec<Shape> {
 
 /// Does something with an array that is written to by both executors. Home is not observed: then it would write all by itself.
 pub(crate) fn written(shape: &Shape, seed: u64, work: impl AsyncFnOnce(&Beside)) {
+    written_with(shape, seed, patient(), work);
+}
+
+fn written_with(shape: &Shape, seed: u64, config: OpenConfig, work: impl AsyncFnOnce(&Beside)) {
     let (idle, observers) = (Duration::from_millis(200), Vec::new());
-    let beside = Beside::with(shape, seed, OpenConfig { idle, observers, ..patient() });
+    let beside = Beside::with(shape, seed, OpenConfig { idle, observers, ..config });
     beside.running.io.block_on(work(&beside));
     beside.stop();
 }
@@ -151,6 +157,37 @@ fn a_member_that_refuses_a_write_of_a_channel_is_failed_by_home() {
                 beside.write(0, 4).await;
                 assert_eq!(beside.requests(), before, "home writes where blocks are lost");
             }
+        });
+    }
+}
+
+/// A member that is rebuilt gets what is written meanwhile, by whatever reactor.
+#[test]
+fn a_member_comes_back_to_a_mirror_that_is_written_in_a_channel() {
+    let shapes = [Shape::new(Level::Raid1, 2), Shape::new(Level::Raid10, 4).layout("n2")];
+    for (seed, shape) in (400..).zip(shapes) {
+        // So slow that channels hear what is left, and write, meanwhile.
+        let speeds = Speeds { pace: NonZeroU64::new(1 << 20), floor: None };
+        let config = OpenConfig { recovery: Recovery::Automatic, speeds, ..patient() };
+        written_with(&Shape { rows: 512, ..shape }, seed, config, async |beside| {
+            let (io, array, id) = (&beside.running.io, &beside.running.array, beside.running.ids[0]);
+            beside.write_until_there(0, 1).await;
+            beside.running.bench.refuse_writes(id);
+            beside.write(0, 2).await;
+            beside.running.bench.afflict(id, |faults| faults.unwritable.clear());
+            array.remove(Removal::Failed).await.expect("it has failed");
+            beside.write_until_there(0, 3).await;
+            array.add(id, "it", Uuid::from_u128(5), false).await.expect("it is as large as before");
+            let blocks = beside.running.size() / BLOCK as u64;
+            for round in 0..10_000u64 {
+                beside.write(round * 7 % blocks * BLOCK as u64, round as u8).await;
+                io.sleep(Duration::from_millis(1)).await;
+                if array.state(0) == RoleState::InSync {
+                    break;
+                }
+            }
+            assert_eq!(array.state(0), RoleState::InSync);
+            beside.compare().await;
         });
     }
 }

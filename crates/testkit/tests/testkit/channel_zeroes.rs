@@ -1,5 +1,6 @@
 //! Zeroes and discards of an array on an executor that is not its home: done there as writes are, and at home otherwise.
 
+use core::ops::Range;
 use std::rc::Rc;
 
 use brindle_array::{Channeled, Patience, RoleState};
@@ -14,31 +15,35 @@ use crate::channels::Beside;
 
 const BLOCK: usize = 4096;
 /// Whole rows of all shapes, and parts of others.
-const RANGE: (u64, u64) = (3 * 512, 90 << 10);
+const RANGE: Range<u64> = 3 * 512..3 * 512 + (90 << 10);
+/// Whole rows alone.
+const ROWS: Range<u64> = 0..96 << 10;
 
 impl Beside {
     async fn fill(&self, byte: u8) {
         self.write_until_there(0, byte).await;
         let fill = async move |volume: Rc<Channeled>, pool| {
-            for at in (0..RANGE.0 + RANGE.1 + 1024).step_by(BLOCK) {
+            for at in (0..ROWS.end + BLOCK as u64).step_by(BLOCK) {
                 write(&pool, &*volume, at, &[byte; BLOCK]).await.expect("it can be written");
             }
         };
         self.over_there(fill).await;
     }
 
-    async fn zero(&self, options: ZeroOptions) -> Result<(), VolumeError> {
-        let zero = async move |volume: Rc<Channeled>, _| volume.write_zeroes(RANGE.0, RANGE.1, options).await;
+    async fn zero(&self, range: Range<u64>, options: ZeroOptions) -> Result<(), VolumeError> {
+        let zero = async move |volume: Rc<Channeled>, _| {
+            volume.write_zeroes(range.start, range.end - range.start, options).await
+        };
         self.over_there(zero).await
     }
 
     /// The range holds zeroes, and what is around it is as it was.
-    async fn is_zero(&self, byte: u8) {
-        let (start, len) = (RANGE.0 as usize, RANGE.1 as usize);
-        let found = self.read(0, (start + len + BLOCK).next_multiple_of(BLOCK)).await;
+    async fn is_zero(&self, range: Range<u64>, byte: u8) {
+        let (start, end) = (range.start as usize, range.end as usize);
+        let found = self.read(0, ROWS.end as usize + BLOCK).await;
         assert!(found[..start].iter().all(|&found| found == byte));
-        assert!(found[start..start + len].iter().all(|&found| found == 0));
-        assert_eq!(found[start + len], byte);
+        assert!(found[start..end].iter().all(|&found| found == 0));
+        assert!(found[end..].iter().all(|&found| found == byte));
     }
 }
 
@@ -49,22 +54,22 @@ fn zeroes_and_discards_are_done_in_a_channel() {
             let (level, options) = (shape.level, ZeroOptions::default());
             beside.fill(5).await;
             let before = beside.requests();
-            beside.zero(options).await.expect("zeroes");
+            beside.zero(RANGE, options).await.expect("zeroes");
             assert_eq!(beside.requests(), before + 1, "{level}");
-            beside.is_zero(5).await;
+            beside.is_zero(RANGE, 5).await;
             beside.fill(6).await;
             let before = beside.requests();
-            beside.zero(ZeroOptions { keep_allocated: true, ..options }).await.expect("zeroes");
+            beside.zero(RANGE, ZeroOptions { keep_allocated: true, ..options }).await.expect("zeroes");
             assert_eq!(beside.requests(), before + 1, "{level}");
-            beside.is_zero(6).await;
+            beside.is_zero(RANGE, 6).await;
             let discard = async |volume: Rc<Channeled>, _| volume.discard(0, 64 << 10).await;
             let before = beside.requests();
             beside.over_there(discard).await.expect("a hint");
             assert_eq!(beside.requests(), before + 1, "{level}");
             // Home flushes, and says whether zeroes are fast.
             let before = beside.requests();
-            beside.zero(ZeroOptions { fua: true, ..options }).await.expect("zeroes");
-            let fast = beside.zero(ZeroOptions { fast_only: true, ..options }).await;
+            beside.zero(RANGE, ZeroOptions { fua: true, ..options }).await.expect("zeroes");
+            let fast = beside.zero(RANGE, ZeroOptions { fast_only: true, ..options }).await;
             assert!(fast.is_ok() || fast == Err(VolumeError::Unsupported));
             assert_eq!(beside.requests(), before, "{level}");
             if level.is_redundant() {
@@ -88,9 +93,9 @@ fn zeroes_are_sent_in_a_channel_to_members_that_make_none() {
             }
             beside.fill(5).await;
             let before = beside.requests();
-            beside.zero(ZeroOptions::default()).await.expect("zeroes");
+            beside.zero(RANGE, ZeroOptions::default()).await.expect("zeroes");
             assert_eq!(beside.requests(), before + 1, "{}", shape.level);
-            beside.is_zero(5).await;
+            beside.is_zero(RANGE, 5).await;
             assert!((0..ids.len() as u16).all(|role| beside.running.array.state(role) == RoleState::InSync));
             if shape.level.is_redundant() {
                 beside.compare().await;
@@ -105,9 +110,9 @@ fn a_member_that_refuses_zeroes_of_a_channel_is_failed_by_home() {
         written(&shape, seed, async |beside| {
             beside.fill(5).await;
             beside.running.bench.refuse_writes(beside.running.ids[0]);
-            beside.zero(ZeroOptions::default()).await.expect("zeroes");
+            beside.zero(ROWS, ZeroOptions::default()).await.expect("zeroes");
             assert_ne!(beside.running.array.state(0), RoleState::InSync, "{}", shape.level);
-            beside.is_zero(5).await;
+            beside.is_zero(ROWS, 5).await;
         });
     }
 }
@@ -121,11 +126,11 @@ fn a_member_that_keeps_zeroes_of_a_channel_waiting_is_judged_by_home() {
             beside.fill(5).await;
             beside.running.bench.afflict(beside.running.ids[0], |faults| faults.hangs = true);
             let began = beside.running.io.now();
-            beside.zero(ZeroOptions::default()).await.expect("zeroes");
+            beside.zero(RANGE, ZeroOptions::default()).await.expect("zeroes");
             let took = beside.running.io.now().since(began);
             assert!(took >= answer && took < flush + answer, "{took:?}");
             assert_ne!(beside.running.array.state(0), RoleState::InSync);
-            beside.is_zero(5).await;
+            beside.is_zero(RANGE, 5).await;
             beside.running.bench.afflict(beside.running.ids[0], |faults| faults.hangs = false);
             beside.running.io.sleep(Duration::from_secs(1)).await;
         });
