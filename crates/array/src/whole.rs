@@ -203,8 +203,14 @@ impl ChannelSource for WeakLineage<Running> {
 }
 
 impl Array {
-    /// A ticket with which another reactor of the crew opens a channel of the array.
+    /// A ticket with which another reactor of the crew opens a channel of the array; `None` if its members are arrays of this process, which have no
+    /// ports.
     pub(crate) fn seed(&self, to: usize) -> Option<Ticket> {
+        let members = &self.0.core.members;
+        let is_served = |role| members.device(role).is_some_and(|device| device.id.is_served());
+        if (0..members.len()).any(is_served) {
+            return None;
+        }
         let channels = &self.0.core.keeper.channels;
         channels.of(self.0.downgrade());
         self.tell_channels();

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use brindle_array::{ChannelTable, Channeled};
-use brindle_export::nbd::{Away, Choose, HOME, Outpost, Post, Posting};
+use brindle_export::nbd::{Away, Choose, HOME, Outpost, Post, Posting, Unplaced};
 use brindle_export::{Config, MemoryShare};
 use brindle_host::mailbox;
 use brindle_io::sim::Sim;
@@ -22,7 +22,8 @@ pub fn away<V: Volume + 'static>(
     random: &Random,
 ) -> Rc<Away<V>> {
     let (count, choices) = (shares.len() as u64 + 1, RefCell::new(random.clone()));
-    let choose = move || Some(choices.borrow_mut().below(count) as usize).filter(|&to| to != HOME);
+    let choose =
+        move |_: Unplaced<'_>| Some(choices.borrow_mut().below(count) as usize).filter(|&to| to != HOME);
     away_by(sim, io, (shares, config), random, Box::new(choose))
 }
 

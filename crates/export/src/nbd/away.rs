@@ -5,6 +5,7 @@
 //! that one says so.
 
 use core::cell::{Cell, RefCell};
+use core::iter;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -51,8 +52,17 @@ pub enum Posting {
 /// Tells one reactor something.
 pub type Post = Box<dyn Fn(Posting)>;
 
+/// A session that has no reactor yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Unplaced<'a> {
+    /// Any reactor carries out what it can by itself; else home carries all of it out.
+    pub anywhere: bool,
+    /// The sessions of each reactor now, home first.
+    pub sessions: &'a [usize],
+}
+
 /// Chooses the reactor for a session by its number in the crew; `None`: it stays.
-pub type Choose = Box<dyn Fn() -> Option<usize>>;
+pub type Choose = Box<dyn Fn(Unplaced<'_>) -> Option<usize>>;
 
 /// The sessions that other reactors have.
 pub struct Away<V> {
@@ -64,6 +74,8 @@ pub struct Away<V> {
     next: Cell<u32>,
     /// By the numbers of the reactors, as `posts`.
     uses: Vec<Cell<AwayUse>>,
+    /// Sessions that have stayed.
+    staying: Cell<usize>,
     /// Tasks that wait for a request.
     idle: Cell<usize>,
 }
@@ -75,6 +87,15 @@ pub struct AwayUse {
     pub sessions: usize,
     /// Requests that came from it so far.
     pub requests: u64,
+}
+
+/// A session that has stayed.
+pub(super) struct Staying<'a>(&'a Cell<usize>);
+
+impl Drop for Staying<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
 }
 
 /// A session that another reactor has.
@@ -100,7 +121,8 @@ impl<V: Volume + 'static> Away<V> {
         let sessions = RefCell::default();
         let (next, idle) = (Cell::new(0), Cell::new(0));
         let uses = posts.iter().map(|_| Cell::default()).collect();
-        let away = Rc::new(Self { io: io.clone(), choose, posts, sessions, next, uses, idle });
+        let staying = Cell::new(0);
+        let away = Rc::new(Self { io: io.clone(), choose, posts, sessions, next, uses, staying, idle });
         drop(io.spawn(Rc::clone(&away).answer_all()));
         away
     }
@@ -177,9 +199,9 @@ impl<V: Volume + 'static> Away<V> {
     ) -> Option<ConnectionResources> {
         let link = &resources.link;
         // The state of TLS can't be handed over.
-        let chosen = (self.choose)().filter(|_| !link.is_secure() && link.interrupted().is_none());
-        let chosen = chosen.and_then(|to| to.checked_sub(1)).filter(|at| *at < self.posts.len());
-        let Some(at) = chosen else { return Some(resources) };
+        let may_leave = !link.is_secure() && link.interrupted().is_none();
+        let chosen = may_leave.then(|| self.place(&export.volume)).flatten();
+        let Some((at, ticket)) = chosen else { return Some(resources) };
         let Some(socket) = link.hand_over() else { return Some(resources) };
         link.settle(&export.name);
         export.enters();
@@ -202,7 +224,6 @@ impl<V: Volume + 'static> Away<V> {
         let waiting = resources.inbox.bytes().to_vec();
         let (name, told) = (export.name.clone(), Arc::clone(&session.told));
         let (paced, closed) = (export.gate.paced(), export.gate.closed());
-        let ticket = export.volume.ticket(at + 1);
         let departing =
             Departing { number, socket, export: name, terms, ticket, paced, closed, waiting, told };
         post(Posting::Take(Box::new(departing)));
@@ -212,6 +233,27 @@ impl<V: Volume + 'static> Away<V> {
         export.leaves();
         tracing::debug!(connection = resources.id, export = export.name, ?end, "closed");
         None
+    }
+
+    /// The reactor for a session, by its place in the list, with the ticket by which it carries out by itself what it can; `None`: this one.
+    fn place(&self, volume: &V) -> Option<(usize, Option<Ticket>)> {
+        let others = self.uses.iter().map(|uses| uses.get().sessions);
+        let sessions: Vec<usize> = iter::once(self.staying.get()).chain(others).collect();
+        let choose = |anywhere| {
+            let chosen = (self.choose)(Unplaced { anywhere, sessions: &sessions });
+            chosen.and_then(|to| to.checked_sub(1)).filter(|at| *at < self.posts.len())
+        };
+        let at = choose(true)?;
+        match volume.ticket(at + 1) {
+            Some(ticket) => Some((at, Some(ticket))),
+            None => Some((choose(false)?, None)),
+        }
+    }
+
+    /// A session stays here, as long as the guard lives.
+    pub(super) fn stays(&self) -> Staying<'_> {
+        self.staying.set(self.staying.get() + 1);
+        Staying(&self.staying)
     }
 
     /// Has reports be true of sessions that others have.

@@ -19,7 +19,7 @@ pub mod proto;
 mod server;
 
 pub use crate::session::{Config, ConnectionStats, Counters, ExportStats};
-pub use away::{Away, AwayUse, Choose, Departing, Post, Posting};
+pub use away::{Away, AwayUse, Choose, Departing, Post, Posting, Unplaced};
 pub use export::AddExportError;
 pub use outpost::{HOME, MakeVolume, Outpost};
 pub use server::Server;

@@ -268,11 +268,13 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
         let resources =
             ConnectionResources { id, link, memory, inbox, outbox, refusals, secure_buffers, visits };
         // On the heap, and apart: what is polled for each request of a session that stays is no deeper than without it.
-        let resources = match self.shared.away.get() {
+        let away = self.shared.away.get();
+        let resources = match away {
             Some(away) => Box::pin(away.serve(resources, &export, chosen.terms)).await,
             None => Some(resources),
         };
         if let Some(resources) = resources {
+            let _stays = away.map(|away| away.stays());
             self.shared.transmit(resources, &export, chosen.terms).await;
         }
     }

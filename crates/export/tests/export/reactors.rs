@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use brindle_export::MemoryShare;
 use brindle_export::nbd::proto::Request;
-use brindle_export::nbd::{Config, Server};
+use brindle_export::nbd::{Config, Server, Unplaced};
 use brindle_io::sim::Sim;
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io};
@@ -32,7 +32,7 @@ impl Several {
         let mut shares = MemoryShare::of(config.memory, reactors);
         let server = Server::sharing(&io, config, shares.remove(0));
         let chosen = Rc::clone(&next);
-        let choose = Box::new(move || Some(chosen.get()));
+        let choose = Box::new(move |_: Unplaced<'_>| Some(chosen.get()));
         server.send_away(crew::away_by(&sim, &io, (shares, config), &Random::new(5), choose));
         let volume = RamVolume::new(&io, size);
         server.add_export("disk", "", Rc::clone(&volume)).expect("a fresh name");

@@ -4,13 +4,16 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_export::nbd::HOME;
+use brindle_export::nbd::Unplaced;
 use brindle_io::{Duration, Instant, Io, ThreadClock};
 
 /// The span over which work is measured, at least.
 const SPAN: Duration = Duration::from_secs(1);
 /// The share of its time from which on home has no time for further sessions.
 const BUSY: f64 = 0.75;
-/// Names another share, in percent: for tests, which have sessions go to others though home is idle.
+/// Shares that differ by less are about the same: the start of a server takes some time, too.
+const ABOUT: f64 = 0.25;
+/// Names another share, in percent, for sessions of all volumes: for tests, which have them go to others though home is idle.
 const SET: &str = "BRINDLE_HOME_BUSY";
 
 /// The work of reactors since they were last looked at: once a second while anything runs, since status is published so.
@@ -21,7 +24,8 @@ pub(super) struct Loads {
     used: RefCell<Vec<Duration>>,
     busy: RefCell<Vec<f64>>,
     at: Cell<Instant>,
-    most: f64,
+    /// The share that was set in the place of [`BUSY`], for sessions of all volumes.
+    set: Option<f64>,
     held: RefCell<Vec<Held>>,
 }
 
@@ -45,10 +49,10 @@ impl Loads {
     /// Nothing has been done so far.
     pub(super) fn new(io: &Io, clocks: Vec<Option<ThreadClock>>) -> Rc<Self> {
         let set = std::env::var(SET).ok().and_then(|text| text.parse::<f64>().ok());
-        let most = set.map_or(BUSY, |percent| percent / 100.0);
+        let set = set.map(|percent| percent / 100.0);
         let (used, busy) = (RefCell::new(used(&clocks)), RefCell::new(vec![0.0; clocks.len()]));
         let held = RefCell::new(vec![Held::default(); clocks.len()]);
-        Rc::new(Self { io: io.clone(), clocks, used, busy, at: Cell::new(io.now()), most, held })
+        Rc::new(Self { io: io.clone(), clocks, used, busy, at: Cell::new(io.now()), set, held })
     }
 
     /// Looks anew if the last look was a second ago.
@@ -80,15 +84,36 @@ impl Loads {
         Some(self.busy.borrow()[number])
     }
 
-    /// The reactor for a session whose volume home alone carries out; `None`: home, as long as that has time.
-    pub(super) fn place(&self) -> Option<usize> {
+    /// The reactor for a session; `None`: home. A session that any reactor carries out goes to the one that has least to do. For one that home
+    /// alone carries out home receives and sends, too, as long as it has time.
+    pub(super) fn place(&self, session: Unplaced<'_>) -> Option<usize> {
         self.look();
-        if self.busy(HOME)? < self.most {
+        let all = (0..self.clocks.len()).filter_map(|number| {
+            let sessions = session.sessions.get(number).copied().unwrap_or_default();
+            Some(Work { busy: self.busy(number)?, sessions, number })
+        });
+        if session.anywhere && self.set.is_none() {
+            return least(all).filter(|&number| number != HOME);
+        }
+        if self.busy(HOME)? < self.set.unwrap_or(BUSY) {
             return None;
         }
-        let others = (1..self.clocks.len()).filter_map(|number| Some((number, self.busy(number)?)));
-        others.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(number, _)| number)
+        least(all.filter(|work| work.number != HOME))
     }
+}
+
+/// The work of a reactor.
+struct Work {
+    /// The share of its time that it has worked in the last second.
+    busy: f64,
+    /// Sessions of NBD, which may have only just begun.
+    sessions: usize,
+    number: usize,
+}
+
+/// The reactor that has least to do: of those that are about as busy the one with the fewest sessions, home first.
+fn least(all: impl Iterator<Item = Work>) -> Option<usize> {
+    all.min_by_key(|work| ((work.busy / ABOUT) as u32, work.sessions, work.number)).map(|work| work.number)
 }
 
 fn used(clocks: &[Option<ThreadClock>]) -> Vec<Duration> {
@@ -98,6 +123,18 @@ fn used(clocks: &[Option<ThreadClock>]) -> Vec<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reactor_that_has_least_to_do_is_the_least_busy_one_or_has_the_fewest_sessions() {
+        let least = |all: &[(f64, usize)]| {
+            let work = |(number, &(busy, sessions))| Work { busy, sessions, number };
+            super::least(all.iter().enumerate().map(work))
+        };
+        assert_eq!(least(&[(0.0, 0), (0.0, 0)]), Some(0), "one client does not wake a second reactor");
+        assert_eq!(least(&[(0.0, 1), (0.0, 0), (0.0, 0)]), Some(1));
+        assert_eq!(least(&[(0.05, 1), (0.0, 1)]), Some(0));
+        assert_eq!(least(&[(0.5, 1), (0.3, 9)]), Some(1));
+    }
 
     #[test]
     fn a_reactor_is_held_that_has_no_turn_while_something_waits_for_it() {

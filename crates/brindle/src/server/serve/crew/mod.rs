@@ -86,7 +86,11 @@ impl Crew {
         let begun = others.iter().flatten().count();
         let own = others.iter().map(|other| other.as_ref().map(|begun| Arc::clone(&begun.own))).collect();
         let chosen = Rc::clone(&loads);
-        let away = Away::new(io, others.into_iter().map(post).collect(), Box::new(move || chosen.place()));
+        let away = Away::new(
+            io,
+            others.into_iter().map(post).collect(),
+            Box::new(move |session| chosen.place(session)),
+        );
         let reactors = reactors(io, &away, (loads, own), cores.clone());
         Ok(Some(Self { away, reactors, begun, ended }))
     }
