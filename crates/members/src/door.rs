@@ -103,7 +103,7 @@ struct Again {
 pub struct Asked {
     /// A bit for each member, by its number modulo 64.
     readers: u64,
-    /// [`Members::failures`] before.
+    /// [`Members::failures`](crate::members::Members::failures) before.
     failures: u32,
 }
 
