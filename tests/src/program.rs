@@ -352,6 +352,9 @@ impl Server {
     #[track_caller]
     pub fn fail(&self, member: &str) {
         let begun = Instant::now();
+        // A spare may have the role by the time that it is asked again.
+        let device = self.device_in(member);
+        let member = device.as_deref().unwrap_or(member);
         loop {
             let failed = self.ask("fail", &[member]);
             let is_late =
@@ -361,6 +364,15 @@ impl Server {
                 return;
             }
         }
+    }
+
+    /// The path of the device that has a role of the array, by the role's number.
+    fn device_in(&self, role: &str) -> Option<String> {
+        let role: u64 = role.parse().ok()?;
+        let status = self.status();
+        let devices = status["array"]["devices"].as_array()?;
+        let device = devices.iter().find(|device| device["role"] == role && device["state"] == "in-sync")?;
+        Some(device["path"].as_str()?.to_owned())
     }
 
     /// `brindle status --json`.

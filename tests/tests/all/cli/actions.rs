@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::*;
 
@@ -208,11 +208,13 @@ fn speeds_are_kept_with_the_array_for_what_begins_later() {
     assert!(text.contains("run at most 1 B/s, at least 2.0 MiB/s\n"), "{text}");
     server.fail("0");
     // A recovery begins by itself.
+    let begun = Instant::now();
     let sync = loop {
-        let sync = server.status()["array"]["sync"].clone();
-        if sync.is_object() {
-            break sync;
+        let status = server.status();
+        if status["array"]["sync"].is_object() {
+            break status["array"]["sync"].clone();
         }
+        assert!(begun.elapsed() < Duration::from_secs(60), "no recovery begins: {status}");
     };
     let of = |sync: &Value| [&sync["pace"], &sync["floor"]].map(|speed| speed.as_u64());
     assert_eq!((&sync["action"], of(&sync)), (&"recover".into(), [Some(1), Some(2 << 20)]), "{sync}");
